@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// What was compiled and what runs, for logs and reports of defects.
+// Compiler, instruction sets and levels of a program, for logs and bug reports.
 
 #include <string>
 #include <string_view>
@@ -12,16 +12,16 @@
 
 namespace headmix::inline HEADMIX_ISA {
 
-/// Of the unit that calls build_info(), and of the machine that it runs on.
+/// The build of the unit that calls build_info(), and the machine that it runs on.
 struct build_information {
   int version;                       ///< HEADMIX_VERSION
   std::string_view compiler;         ///< "GCC 12.2.0", "Clang 14.0.6"
-  std::string_view instruction_set;  ///< what the unit is compiled for: "sse2", "avx512_fma_vnni"
+  std::string_view instruction_set;  ///< of the unit: "sse2", "avx512_fma_vnni"
   bool compiled_kernels;             ///< whether kernels come from headmix::compiled
   cpu_level machine;                 ///< the highest level that the machine runs
-  cpu_level level;                   ///< that of Cpu's kernels: default_cpu_level()
+  cpu_level level;                   ///< the level of Cpu's kernels: default_cpu_level()
 
-  /// In a line.
+  /// All members in a line.
   [[nodiscard]] std::string text() const {
     return message("headmix ", version / 10000, ".", version / 100 % 100, ".", version % 100, "; ", compiler,
                    "; unit: ", instruction_set, compiled_kernels ? "; headmix::compiled: " : "",
@@ -34,7 +34,7 @@ struct build_information {
 #define HEADMIX_TEXT_OF(x) HEADMIX_TEXT_OF_EXPANDED(x)
 /// @endcond
 
-/// What was compiled, and what runs.
+/// The build of this unit.
 /// @throws Error as default_cpu_level() does
 [[nodiscard]] inline build_information build_info() {
   constexpr std::string_view name = HEADMIX_TEXT_OF(HEADMIX_ISA), suffix = HEADMIX_TEXT_OF(HEADMIX_ISA_TABLE);

@@ -1,8 +1,8 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Cpu: own kernels for products, grouped products, attention and fused trees; Eigen's vector functions. Work is cut by
+// Cpu: kernels for products, grouped products, attention and fused trees; Eigen's vector functions. Work is cut by
 // shape, so results are bitwise equal for every executor. With HEADMIX_COMPILED, the kernels of cpu/kernels.hpp are
-// those of the best instruction set that the machine runs.
+// those of the highest level that the machine runs.
 
 #include <algorithm>
 #include <type_traits>
@@ -13,12 +13,11 @@
 
 namespace headmix::inline HEADMIX_ISA {
 
-/// Kernels keep nothing between calls, so copies may run at the same time on threads of their own, also with one
-/// executor where that may be called by several threads.
-/// @tparam Scalar float, double, or bfloat16: then memory holds bfloat16, and everything is calculated in float and
-///   rounded once, when it is stored
-/// @tparam Exec who runs the tasks: `serial`, `thread_pool`, or the caller's own Executor
-/// @tparam Products how floats are multiplied, of which all but products::exact round
+/// The backend of the CPU. Kernels have no state between calls: copies may run at the same time on several threads,
+/// also with one executor if several threads may call it.
+/// @tparam Scalar float, double, or bfloat16, which is the type in memory: kernels compute in float and round once
+/// @tparam Exec runs the tasks: `serial`, `thread_pool`, or another Executor
+/// @tparam Products how floats are multiplied; all but products::exact round them
 template <class Scalar, Executor Exec = serial, ProductPrecision Products = products::exact>
 class Cpu {
   static_assert(std::is_same_v<Scalar, float> || std::is_same_v<Products, products::exact>,
@@ -26,29 +25,29 @@ class Cpu {
 
  public:
   using scalar = Scalar;
-  /// The weights of experts as products read them fastest: PreparesWeights.
+  /// Packed weights of experts: PreparesWeights.
   using prepared_weights = cpu_kernels::prepared_weights<Scalar>;
   static constexpr bool host_memory = true;
 
-  /// Kernels are those of default_cpu_level().
+  /// A backend with the kernels of default_cpu_level().
   Cpu() requires std::is_empty_v<Exec> : kernels_(default_cpu_level()) {}
-  /// Kernels are those of the level.
+  /// A backend with the kernels of the level.
   /// @throws Error when the program has no kernels of that level, or the machine does not run it
   explicit Cpu(cpu_level level) requires std::is_empty_v<Exec> : kernels_(checked_cpu_level(level, "Cpu")) {}
-  /// Keeps a reference to the executor, whose concurrency() must be at least 1 and stay what it is.
+  /// Keeps a reference to the executor, whose concurrency() must be at least 1 and constant.
   explicit Cpu(Exec& executor) requires(!std::is_empty_v<Exec>) : Cpu(executor, default_cpu_level()) {}
-  /// Both.
+  /// A backend with an executor and the kernels of the level.
   Cpu(Exec& executor, cpu_level level) requires(!std::is_empty_v<Exec>)
       : executor_(&executor), workers_(executor.concurrency()), kernels_(checked_cpu_level(level, "Cpu")) {
     if (1 > workers_) fail("the concurrency() of the executor must be at least 1; found ", workers_);
   }
 
-  /// The instruction set of the kernels: with HEADMIX_COMPILED those that cpu/kernels.hpp lists, for attention with the
-  /// masks `full` and `causal` and without a score map. What is made of a layer's own expressions is compiled with the
-  /// layer, for the instruction set of its unit, which is the level `baseline`.
+  /// The level of the kernels that cpu/kernels.hpp lists, with HEADMIX_COMPILED; of attention, those with the masks
+  /// `full` and `causal` and without a score map. Kernels of a layer's own expressions are compiled with the layer, for
+  /// the instruction set of its unit, the level `baseline`.
   [[nodiscard]] cpu_level level() const { return kernels_.level(); }
 
-  /// Fails if the executor has another concurrency() than before: kernels have memory for as many workers.
+  /// Fails if the concurrency() of the executor has changed: scratch is for a number of workers.
   void begin_pass() {
     Index const now = executor().concurrency();
     if (now != workers_) {
@@ -57,9 +56,9 @@ class Cpu {
     }
   }
 
-  /// The probabilities of an attention are stored for its gradient where they take at most so many bytes, about
-  /// sizeof(Scalar) queries keys of each head; else, and without a budget, the gradient computes them again. So it does
-  /// with bfloat16, to which they would be rounded. To be set before a module is made with the backend.
+  /// The most bytes of probabilities that an attention stores for its gradient: about sizeof(Scalar) queries x keys per
+  /// head. Beyond the budget, with the default of 0, and for bfloat16 the gradient recomputes them. Set it before a
+  /// module is made with the backend.
   void set_probability_budget(Index bytes) { probability_budget_ = bytes; }
 
   /// f(i) for i < n, in any order.
@@ -134,7 +133,7 @@ class Cpu {
       reference_.gather_rows(y.middle_rows(first, n), table, index.middle_rows(first, n));
     });
   }
-  /// Several rows may go to the same row of y, so columns are cut instead, into whole cache lines.
+  /// Several rows may go to one row of y: tasks have columns, whole cache lines.
   template <class T>
   void scatter_rows(view<T> y, view<T const> a, view<Int const> index, bool accumulate) {
     constexpr Index part = cpu_kernels::tuning::scatter_cols;
@@ -199,7 +198,7 @@ class Cpu {
     kernels_.packed_gemm(executor(), y, x, w, perm, offsets, slots_per_row, scratch);
   }
 
-  /// Columns of what an attention stores of its probabilities: 0 where they would exceed the budget.
+  /// Columns of the stored probabilities of an attention, 0 beyond the budget.
   template <class Map>
   Index attention_columns(attention_forward<Scalar, Map> const& p) {
     Index const columns = probability_budget_ > 0 ? cpu_kernels::attention_columns(p) : 0;
@@ -207,7 +206,7 @@ class Cpu {
                ? columns
                : 0;
   }
-  // The mask is not known where scratch is planned: both the kernel of the level and that of the unit have enough.
+  // Scratch is planned without the mask: it is enough for the kernel of the level and for that of the unit.
   template <class Map>
   std::size_t attention_scratch(attention_forward<Scalar, Map> const& p) {
     return enough(kernels_.attention_scratch_bytes(Products{}, p, workers()),
@@ -217,7 +216,7 @@ class Cpu {
   void attention(attention_forward<Scalar, Map> const& p, std::span<std::byte> scratch) {
     kernels_.attention(cpu_kernels::mask<Mask>{}, Products{}, executor(), p, scratch);
   }
-  /// AttentionGradientInPlace: a block of rows is read before its part of d_q is written.
+  /// AttentionGradientInPlace: a block of q is read before its d_q is written.
   static constexpr bool attention_gradient_in_place = true;
   template <AttentionMask Mask, class Map>
   std::size_t attention_gradient_scratch(attention_backward<Scalar, Map> const& p) {
@@ -247,7 +246,7 @@ class Cpu {
                                   attention_backward<Scalar, Map> const& p, std::span<std::byte> scratch) {
     kernels_.attention_operand_gradient(cpu_kernels::mask<Mask>{}, executor(), d, p, scratch);
   }
-  /// Pages have whole panels of keys, of every level that has kernels.
+  /// Rows of a page are whole panels of keys, for every level with kernels.
   static constexpr Index cache_rows = highest_compiled_level == cpu_level::baseline
                                           ? cpu_kernels::register_block<accumulator_t<Scalar>>::nr
                                           : (std::max)(cpu_kernels::register_block<accumulator_t<Scalar>>::nr,
@@ -272,7 +271,7 @@ class Cpu {
   }
 
  protected:
-  /// Who runs the tasks.
+  /// The executor of the tasks.
   cpu_kernels::executor_ref executor() {
     if constexpr (std::is_empty_v<Exec>) {
       return executor_;
@@ -295,7 +294,7 @@ class Cpu {
   accumulator_t<Scalar>* panels(prepared_weights* prepared, view<Scalar const> const& w) {
     if (prepared == nullptr) return nullptr;
     if constexpr (cpu_kernels::detail::may_round<Scalar, Products>) {
-      if (cpu_kernels::detail::rounds_products<Products>()) return nullptr;  // they round what lies in memory
+      if (cpu_kernels::detail::rounds_products<Products>()) return nullptr;  // floats are rounded from memory
     }
     return prepared->panels(w, kernels_.packed_b_size(w),
                             [&](accumulator_t<Scalar>* memory) { kernels_.pack_b(executor(), w, memory); });

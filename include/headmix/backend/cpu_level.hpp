@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// The instruction sets that headmix::compiled has kernels for, and which of them this machine runs.
+// The instruction sets of headmix::compiled, and those that this machine runs.
 
 #include <algorithm>
 #include <array>
@@ -21,20 +21,20 @@
 
 namespace headmix {
 
-/// Instruction sets in ascending order. Kernels of one give the same bits on every machine; those of two differ by
-/// rounding. The last two have kernels of bfloat16; of other numbers they have those of avx512.
+/// Instruction sets in ascending order. The kernels of a level give equal bits on every machine; those of two levels
+/// differ by rounding. avx512_bf16 and amx have kernels of bfloat16; for other scalars they have those of avx512.
 enum class cpu_level {
-  baseline,     ///< what the program is compiled for, SSE2 unless flags say more
+  baseline,     ///< the flags of the program, SSE2 by default
   avx2,         ///< with FMA
   avx512,       ///< F, BW, DQ, VL and VNNI: Intel since 2019 (Cascade Lake), AMD since 2022 (Zen 4)
   avx512_bf16,  ///< with dot products of bfloat16s: AMD since 2022. Intel's are slower than multiply-adds of float
   amx,  ///< with tiles of bfloat16s: Intel since 2023 (Sapphire Rapids), on Linux, where the process may use them
 };
 
-/// Their names, as HEADMIX_CPU_LEVEL has them.
+/// The names of the levels, as in HEADMIX_CPU_LEVEL.
 inline constexpr std::array<char const*, 5> cpu_level_names{"baseline", "avx2", "avx512", "avx512_bf16", "amx"};
 
-/// "baseline", "avx2", "avx512", "avx512_bf16" or "amx".
+/// The name of a level.
 [[nodiscard]] constexpr char const* name_of(cpu_level level) {
   auto const i = static_cast<std::size_t>(level);
   if (i >= cpu_level_names.size()) fail("cpu_level: expected one of its enumerators, found ", static_cast<int>(level));
@@ -43,8 +43,8 @@ inline constexpr std::array<char const*, 5> cpu_level_names{"baseline", "avx2", 
 
 namespace detail {
 
-/// Whether the processor has tiles of bfloat16s and the system lets this process use them, which it asks for. Inlined,
-/// so that no unit calls what another one's flags have made of it.
+/// Requests the tile registers from the system; false where the processor or the system has no tiles of bfloat16s.
+/// Always inlined, so that no unit calls code compiled with another unit's flags.
 [[nodiscard, gnu::always_inline]] inline bool grant_tiles() {
 #if defined(__x86_64__) && defined(__linux__)
   unsigned a = 0, b = 0, c = 0, d = 0;
@@ -59,7 +59,7 @@ namespace detail {
 
 }  // namespace detail
 
-/// Whether this machine, and its operating system, run a level's instructions, and as fast as it is meant.
+/// Whether this machine and its operating system run a level's instructions, at full speed.
 [[nodiscard]] inline bool runs(cpu_level level) {
 #if defined(__x86_64__)
   bool const avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
@@ -90,8 +90,9 @@ namespace detail {
   return cpu_level::baseline;
 }
 
-/// The level of that name.
-/// @throws Error when there is none, or the machine does not run it; `what` says where the name comes from
+/// The level of a name.
+/// @param what  the source of the name, for messages
+/// @throws Error when no level has the name, or the machine does not run it
 [[nodiscard]] inline cpu_level cpu_level_of(std::string_view name, std::string_view what) {
   auto const found = std::find(cpu_level_names.begin(), cpu_level_names.end(), name);
   if (found == cpu_level_names.end()) fail(what, ": expected baseline, avx2, avx512, avx512_bf16 or amx, found ", name);
@@ -104,16 +105,16 @@ namespace detail {
 
 namespace headmix::inline HEADMIX_ISA {
 
-/// The highest level that the program has kernels of. Without HEADMIX_COMPILED that is the baseline, the flags of the
-/// unit.
+/// The highest level that the program has kernels of: without HEADMIX_COMPILED the baseline, the flags of the unit.
 #ifdef HEADMIX_COMPILED
 inline constexpr cpu_level highest_compiled_level = cpu_level::HEADMIX_HIGHEST_CPU_LEVEL;
 #else
 inline constexpr cpu_level highest_compiled_level = cpu_level::baseline;
 #endif
 
-/// The level, if the program has kernels of it and the machine runs them.
-/// @throws Error when not; `what` says where the level comes from
+/// The level, if the program has its kernels and the machine runs them.
+/// @param what  the source of the level, for messages
+/// @throws Error otherwise
 inline cpu_level checked_cpu_level(cpu_level level, std::string_view what) {
   if (level > highest_compiled_level) {
     fail(what, ": expected a level that kernels are compiled for, at most ", name_of(highest_compiled_level),
@@ -123,9 +124,9 @@ inline cpu_level checked_cpu_level(cpu_level level, std::string_view what) {
   return level;
 }
 
-/// The level of Cpu: the highest one that the program has kernels of and the machine runs, or the one that the
-/// environment variable HEADMIX_CPU_LEVEL names. Without HEADMIX_COMPILED, the baseline.
-/// @throws Error when the variable names none of these
+/// The default level of Cpu: the highest level that the program has kernels of and the machine runs, or that of the
+/// environment variable HEADMIX_CPU_LEVEL. Without HEADMIX_COMPILED, the baseline.
+/// @throws Error when the variable has no such level
 [[nodiscard]] inline cpu_level default_cpu_level() {
 #ifdef HEADMIX_COMPILED
   if (char const* const name = std::getenv("HEADMIX_CPU_LEVEL"))

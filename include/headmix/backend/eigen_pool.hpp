@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// An executor on a thread pool of Eigen's interface that the caller has already. The caller works too, a call allocates
-// nothing, and a task must not throw: kernels report their errors before they start tasks.
+// An executor on the caller's thread pool of Eigen's interface. The calling thread runs tasks, too; a call allocates
+// nothing. Tasks must not throw: kernels report errors before they start tasks.
 
 #include <algorithm>
 #include <atomic>
@@ -16,13 +16,13 @@
 
 namespace headmix {
 
-/// Runs the tasks of one parallel_for on the threads of a pool and on the calling one, which never waits for a thread
-/// that is busy with something else. A parallel_for that starts while another one is under way on this executor (from
-/// one of its tasks, or from another thread) runs serially, and so does one in a child of fork(), which has no other
-/// threads. A task must not call fork() itself, unless the child calls exec().
+/// Runs the tasks of a parallel_for on the threads of a pool and on the calling thread, which never waits for a busy
+/// thread of the pool. A parallel_for runs serially while another one runs on this executor (from one of its tasks, or
+/// from another thread), and in a child of fork(), which has no other threads. A task must not call fork(), unless the
+/// child calls exec().
 class eigen_pool {
  public:
-  /// Keeps a reference to the pool, and may be destroyed before or after it.
+  /// Keeps a reference to the pool; may be destroyed before or after the pool.
   explicit eigen_pool(Eigen::ThreadPoolInterface& pool) : pool_(&pool), crew_(new crew) {}
   ~eigen_pool() { crew_->leave(); }
   eigen_pool(eigen_pool const&) = delete;
@@ -55,7 +55,8 @@ class eigen_pool {
     }
   };
 
-  /// What the executor shares with its helpers. The pool runs them when it likes, so the last to leave deletes it.
+  /// The state shared by the executor and its helpers, tasks of the pool that may run late. The last one to leave
+  /// deletes it.
   struct crew {
     std::atomic<job*> current{nullptr};
     std::atomic<Index> asked{0}, helping{0}, members{1};
@@ -76,15 +77,15 @@ class eigen_pool {
   void run(job& work) {
     crew& c = *crew_;
     c.current.store(&work);
-    // A helper that an earlier call asked for and that has not woken up yet serves this call: the queues stay short.
+    // A helper of an earlier call that has not started yet serves this call, so the queues stay short.
     Index const wanted = (std::min)(threads_, work.tasks) - 1;
     while (c.asked.load() < wanted) {
       c.asked.fetch_add(1);
       c.members.fetch_add(1);
-      pool_->Schedule([&c] { c.help(); });  // one pointer: fits into std::function without an allocation
+      pool_->Schedule([&c] { c.help(); });  // one pointer: std::function does not allocate
     }
     work.work();
-    // From here on no helper finds the job; those that had found it are counted in `helping`.
+    // No helper gets the job from here on; those that have it are counted in `helping`.
     c.current.store(nullptr);
     for (Index helping; (helping = c.helping.load()) != 0;) c.helping.wait(helping);
   }

@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Who runs the tasks of a kernel. A kernel cuts its work into tasks by shape alone, so its result does not depend on
-// the executor; an executor decides only where the tasks run.
+// Executors run the tasks of kernels. A kernel cuts its work into tasks by shape alone, so its result does not depend
+// on the executor.
 
 #include <concepts>
 
@@ -9,16 +9,16 @@
 
 namespace headmix {
 
-/// Runs f(0), ..., f(n - 1), in any order and possibly at the same time, and returns when all have ended.
-/// `concurrency()` is the number of tasks it runs at the same time, at most: at least 1, and always the same. Calls of
-/// parallel_for may come from several threads at once only where the executor says so.
+/// `parallel_for(n, f)` runs f(0), ..., f(n - 1) in any order, possibly at the same time, and returns when all have
+/// ended. `concurrency()`, at least 1 and constant, is the most tasks that run at the same time. Several threads may
+/// call parallel_for at once only where the executor documents it.
 template <class E>
 concept Executor = requires(E& e, Index n, void (*f)(Index)) {
   e.parallel_for(n, f);
   { e.concurrency() } -> std::convertible_to<Index>;
 };
 
-/// One task after the other, on the calling thread.
+/// Runs one task after the other on the calling thread.
 struct serial {
   [[nodiscard]] static constexpr Index concurrency() { return 1; }
   template <class F>

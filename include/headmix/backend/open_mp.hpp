@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// An executor on the threads of OpenMP, for programs that are compiled with it. A task must not throw: kernels report
-// their errors before they start tasks. Not in the umbrella header.
+// An executor on the threads of OpenMP, for programs compiled with it. Tasks must not throw: kernels report errors
+// before they start tasks. Not in the umbrella header.
 
 #ifndef _OPENMP
 #error "headmix: backend/open_mp.hpp needs OpenMP: add -fopenmp to the compiler's flags"
@@ -15,17 +15,17 @@
 
 namespace headmix {
 
-/// Runs the tasks of one parallel_for in a parallel region of its own. Inside a parallel region, the caller's or that
-/// of another parallel_for, they run serially on the thread that asks. Several threads may call it at the same time.
+/// Runs the tasks of a parallel_for in a parallel region. Inside another parallel region, of the caller or of a
+/// parallel_for, the tasks run serially on the calling thread. Several threads may call it at the same time.
 ///
-/// A child of fork() has none of OpenMP's threads. LLVM's OpenMP makes new ones, GCC's waits for them for ever: with
-/// it, where the thread that called fork() had run a parallel_for of an open_mp, one in the child is an Error. That it
-/// had run parallel regions of the program's own cannot be told. Use thread_pool in such a program, or exec() in the
-/// child.
+/// A child of fork() has none of OpenMP's threads. LLVM's OpenMP makes new threads; GCC's waits for them forever. With
+/// GCC's, a parallel_for in the child is an Error if the thread that called fork() had run a parallel_for of an
+/// open_mp; parallel regions of the program itself are not detected. Use thread_pool in such a program, or exec() in
+/// the child.
 class open_mp {
  public:
-  /// The number of threads, the calling one included, stays what it is now: kernels are given memory for as many.
-  /// Fewer than one and more than 4096 are an Error. Where the system refuses one of them, OpenMP ends the process.
+  /// A constant number of threads, the calling one included. Fewer than 1 and more than 4096 are an Error. OpenMP ends
+  /// the process if the system refuses a thread.
   explicit open_mp(Index threads = omp_get_max_threads())
       : threads_(static_cast<int>(detail::checked_threads("open_mp", threads))) {}
 
@@ -38,13 +38,13 @@ class open_mp {
       return;
     }
     check_process();
-    // As many threads for any n: a runtime may end those that a smaller team leaves over.
+    // The same number of threads for any n: a runtime may end threads that a smaller team does not use.
 #pragma omp parallel for schedule(dynamic, 1) num_threads(threads_)
     for (Index i = 0; i < n; ++i) f(i);
   }
 
  private:
-  /// Before a region of this thread.
+  /// Fails in a child of fork() whose OpenMP would wait forever.
   static void check_process() {
 #ifndef __clang__  // LLVM's OpenMP makes new threads there
     thread_local long team_of = 0;

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// How Cpu<float> multiplies: an explicit choice between float and the faster instructions of bfloat16.
+// The precision of the products of Cpu<float>: float, or the faster instructions of bfloat16.
 
 #include <concepts>
 
@@ -10,15 +10,15 @@ namespace headmix::products {
 struct exact {
   static constexpr int passes = 0;  ///< of rounded operands, for a product
 };
-/// Operands of every product, those of routers and of attention included, are rounded to bfloat16, by up to 0.4 %, and
-/// products are summed in float: results and gradients of a layer are off by about 0.5 % of their norm. Where the CPU
-/// has no instructions for such products that are faster than those of float, they are exact.
+/// Operands of every product, also of routers and attention, are rounded to bfloat16, by up to 0.4 %; sums are floats.
+/// The error of a layer's results and gradients is about 0.5 % of their norm. Products are exact on CPUs without faster
+/// instructions for bfloat16 than for float.
 struct bfloat16 {
   static constexpr int passes = 1;  ///< of rounded operands, for a product
 };
-/// Operands are two bfloat16s, the nearest one and the one nearest to the rest, multiplied in three passes: results are
-/// off by about 1e-5 of their norm, where float has 3e-7, and an infinite operand gives NaN. Attention is exact. Only
-/// tiles (AMX) make three passes faster than float; without them products are exact.
+/// Operands are sums of two bfloat16s, the nearest one and the one nearest to the rest, multiplied in three passes: the
+/// error of results is about 1e-5 of their norm (float: 3e-7), and an infinite operand gives NaN. Attention is exact.
+/// Products are exact on CPUs without tiles (AMX), where three passes are not faster than float.
 struct bfloat16_x3 {
   static constexpr int passes = 3;  ///< of rounded operands, for a product
 };

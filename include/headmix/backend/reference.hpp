@@ -1,10 +1,10 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Reference: every kernel of archetype::backend as the plain loop that defines it. The oracle of the tests and the
-// template for a new backend. Sums run in double, in ascending order, and are rounded once; those of attention's
-// gradients in the accumulator type. Scalars: double, float, bfloat16.
+// Reference: every kernel of archetype::backend as the plain loop that defines it; the oracle of the tests and the
+// template for a new backend. Sums are in double, in ascending order, and rounded once; those of attention's gradients
+// are in the accumulator type. Scalars: double, float, bfloat16.
 //
-// Another backend may differ from it by rounding, but not where a kernel chooses, orders or counts.
+// Other backends may differ by rounding, but not in choices, orders and counts.
 
 #include <algorithm>
 #include <cmath>
@@ -24,7 +24,7 @@ template <class Scalar>
 struct Reference {
   using scalar = Scalar;
   using wide = accumulator_t<Scalar>;
-  /// The program may look at selections before a pass.
+  /// The program may read selections before a pass.
   static constexpr bool host_memory = true;
 
   // ---- pointwise and sums ----
@@ -57,7 +57,7 @@ struct Reference {
       put_element(y(0, j), sum, accumulate);
     }
   }
-  /// y_i (+)= the sum of rows i n .. i n + n - 1
+  /// y_i (+)= the sum of rows [i n, i n + n)
   template <class T, class Tree>
   void group_sum(view<T> y, lazy<Tree> const& a, Index n, bool accumulate) const {
     for (Index i = 0; i < y.rows; ++i) {
@@ -80,46 +80,45 @@ struct Reference {
       }
     }
   }
-  /// y_ij = exp(a_ij - top_i) / sum_j exp(a_ij - top_i), top_i the largest of row i: no finite row overflows. A row of
-  /// minus infinities alone, which has no largest number, is 0 and not NaN. A NaN or plus infinity makes all of its row
-  /// NaN.
+  /// y_ij = exp(a_ij - max_i) / sum_j exp(a_ij - max_i), max_i the maximum of row i: no finite row overflows. A row of
+  /// minus infinities gives 0. A NaN or plus infinity makes its row NaN.
   template <class T, class A>
   void softmax(view<T> y, view<A const> a) const {
     for (Index i = 0; i < a.rows; ++i) {
-      wide const top = row_maximum(a, i);
-      wide const sum = sum_below(a, i, top);
+      wide const row_max = row_maximum(a, i);
+      wide const sum = sum_below(a, i, row_max);
       for (Index j = 0; j < a.cols; ++j) {
-        y(i, j) = static_cast<T>(
-            top == -std::numeric_limits<wide>::infinity() ? wide(0) : exp_below(static_cast<wide>(a(i, j)), top) / sum);
+        y(i, j) = static_cast<T>(row_max == -std::numeric_limits<wide>::infinity()
+                                     ? wide(0)
+                                     : exp_below(static_cast<wide>(a(i, j)), row_max) / sum);
       }
     }
   }
-  /// y_i = top_i + log(sum_j exp(a_ij - top_i)); minus infinity for a row of minus infinities or of no columns, NaN for
-  /// one with a NaN or plus infinity.
+  /// y_i = max_i + log(sum_j exp(a_ij - max_i)); minus infinity for a row of minus infinities or without columns, NaN
+  /// for a row with a NaN or plus infinity.
   template <class T, class A>
   void log_sum_exp(view<T> y, view<A const> a) const {
     for (Index i = 0; i < a.rows; ++i) {
-      wide const top = row_maximum(a, i);
-      y(i, 0) = static_cast<T>(top + std::log(sum_below(a, i, top)));
+      wide const row_max = row_maximum(a, i);
+      y(i, 0) = static_cast<T>(row_max + std::log(sum_below(a, i, row_max)));
     }
   }
 
   // ---- choosing ----
 
-  /// Best first. A column goes before another if it is larger, or if the other is NaN and it is not; of two columns of
-  /// which neither goes before the other (equal numbers, +0 and -0, two NaN) the left one does. So the choice is the
-  /// first K columns of a stable sort, and depends on nothing but the row.
+  /// y_i = the first K columns of a stable descending sort of row i, the largest first, NaN last. Of equal numbers, +0
+  /// and -0, and of NaNs, the left column goes first.
   template <class A>
   void top_k(view<Int> y, view<A const> a) const {
     for (Index i = 0; i < a.rows; ++i) {
-      Index chosen = 0;  // y(i, 0) .. y(i, chosen - 1) are the best so far, best first
+      Index chosen = 0;  // y(i, 0) .. y(i, chosen - 1) are the first columns so far
       for (Index j = 0; j < a.cols; ++j) {
-        Index place = chosen;
-        while (place > 0 && ranks_before(a(i, j), a(i, y(i, place - 1)))) --place;
-        if (place == y.cols) continue;
+        Index rank = chosen;
+        while (rank > 0 && ranks_before(a(i, j), a(i, y(i, rank - 1)))) --rank;
+        if (rank == y.cols) continue;
         if (chosen < y.cols) ++chosen;
-        for (Index l = chosen - 1; l > place; --l) y(i, l) = y(i, l - 1);
-        y(i, place) = static_cast<Int>(j);
+        for (Index l = chosen - 1; l > rank; --l) y(i, l) = y(i, l - 1);
+        y(i, rank) = static_cast<Int>(j);
       }
     }
   }
@@ -138,7 +137,7 @@ struct Reference {
       }
     }
   }
-  /// y_ij = a_ij + add + i * add_per_row, and -1 where a_ij is; j stands for a_ij where a has no data.
+  /// y_ij = a_ij + add + i * add_per_row, and -1 where a_ij is negative; a_ij = j where a has no data.
   void renumber(view<Int> y, view<Int const> a, Index add, Index add_per_row) const {
     for (Index i = 0; i < y.rows; ++i) {
       for (Index j = 0; j < y.cols; ++j) {
@@ -164,11 +163,10 @@ struct Reference {
   }
   template <class T>
   void scatter_rows(view<T> y, view<T const> a, view<Int const> index, bool accumulate) const {
-    // Some rows and columns of y at a time are summed beside it: of narrow numbers, which are rounded once, and where
-    // many rows go to a few ones.
+    // Narrow numbers, which are rounded once, and blocks of y that get many rows are summed on the stack.
     constexpr Index rows = 256, cols = 64, counters = 1024;
     constexpr bool all_beside = !std::is_same_v<wide, T>;
-    Index count[counters];  // of rows of a, by the block of y that they go to
+    Index count[counters];  // rows of a for each block of y
     bool const counted = !all_beside && a.rows > 4 * block_terms;
     if (counted) {
       std::fill_n(count, counters, Index{0});
@@ -232,9 +230,9 @@ struct Reference {
 
   // ---- experts ----
 
-  /// perm: the slots of index (row * cols + column), grouped by sequence and, in each, by expert, ascending in each
-  /// group, and behind all groups those that chose nothing, ascending; offsets: where each group begins,
-  /// [1, sequences * experts + 1]. `s` divides the rows of index.
+  /// perm: the slots of index (row * cols + column), by sequence and expert, ascending in each group; behind all groups
+  /// the slots without expert, ascending. offsets: the begin of each group, [1, sequences * experts + 1]. `s` divides
+  /// the rows of index.
   void sort_by_expert(view<Int> perm, view<Int> offsets, view<Int const> index, segments s) const {
     Index const experts = s.count > 0 ? (offsets.cols - 1) / s.count : 0;
     Index n = 0;
@@ -277,7 +275,7 @@ struct Reference {
   template <class T>
   void grouped_sum(view<T> y, view<T const> x, view<T const> w, view<Int const> perm, view<Int const> offsets,
                    Index slots_per_row, bool accumulate, std::span<std::byte>) const {
-    constexpr Index together = 64;  // columns: the slots of a row are looked for once for them
+    constexpr Index together = 64;  // columns per search for the slots of a row
     for (Index i = 0; i < y.rows; ++i) {
       for (Index col = 0; col < y.cols; col += together) {
         view<T> const part = y.middle_rows(i, 1).middle_cols(col, (std::min)(together, y.cols - col));
@@ -317,8 +315,8 @@ struct Reference {
     }
   }
 
-  /// y = index, but -1 where more than `most` slots of the same group come before. Here slot s is choice s / rows of
-  /// row s % rows: `perm` and `offsets` order the transposed index, all first choices before all second ones.
+  /// y = index, and -1 for slots behind the first `most` of their group. `perm` and `offsets` order the transposed
+  /// index, all first choices before all second ones: slot s is choice s / rows of row s % rows.
   void apply_capacity(view<Int> y, view<Int const> index, view<Int const> perm, view<Int const> offsets,
                       Index most) const {
     for (Index i = 0; i < y.rows; ++i) {
@@ -334,8 +332,8 @@ struct Reference {
 
   // ---- quantisation ----
 
-  /// y_i = clamp(round(a_i s), -128, 127) / s, s = 127 / max(max_j |a_ij|, 1e-5). A NaN stays one and does not count
-  /// for s; a row with an infinity becomes NaN.
+  /// y_i = clamp(round(a_i s), -128, 127) / s, s = 127 / max(max_j |a_ij|, 1e-5). A NaN stays NaN and is ignored for s;
+  /// a row with an infinity becomes NaN.
   template <class T>
   void absmax_int8(view<T> y, view<T const> a) const {
     for (Index i = 0; i < a.rows; ++i) {
@@ -345,7 +343,7 @@ struct Reference {
       for (Index j = 0; j < a.cols; ++j) y(i, j) = static_cast<T>(absmax_int8_of(static_cast<wide>(a(i, j)), s) / s);
     }
   }
-  /// y_e = clamp(round(a_e / s), -1, 1) s for every matrix, s = max(mean |a_e|, 1e-5). A matrix with a number that is
+  /// y_e = clamp(round(a_e / s), -1, 1) s for every matrix e, s = max(mean |a_e|, 1e-5). A matrix with a number that is
   /// not finite becomes NaN.
   template <class T>
   void absmean_ternary(view<T> y, view<T const> a) const {
@@ -365,8 +363,8 @@ struct Reference {
     return 0;
   }
   /// y_s = absmax_int8(x_{s / slots_per_row}) w_e for every slot s of expert e, 0 for a slot without expert; w_e are
-  /// packed ternary matrices. Without an order all slots are those of expert 0. Sums of products are integers. A slot
-  /// whose row, or whose expert's weights, have a number that is not finite gets NaN.
+  /// packed ternary matrices. Without perm all slots belong to expert 0. Sums are integers. A slot whose row or whose
+  /// expert's weights have a number that is not finite gets NaN.
   template <class T>
   void packed_gemm(view<T> y, view<T const> x, view<Int const> w, view<Int const> perm, view<Int const> offsets,
                    Index slots_per_row, std::span<std::byte>) const {
@@ -407,14 +405,13 @@ struct Reference {
   static std::size_t attention_scratch(attention_forward<T, Map> const&) {
     return 0;
   }
-  /// For every row of a list, over the keys s of its sequence that the mask lets it see:
+  /// For every row of a list, over the visible keys s of its sequence:
   ///   score_s = the score map of scale <q, k_s> + bias_s
-  ///   lse = log(sum_s exp(score_s)), formed as top + log(sum_s exp(score_s - top)), top the largest score
-  ///   o = sum_s exp(score_s - top) / sum_s exp(score_s - top) keep_s v_s, keep_s the factor of dropout
-  /// A row that sees no key (fully masked, or without keys) has o = 0 and lse = minus infinity, and so has a row that
-  /// sees nothing but scores of minus infinity (by a bias or a map), whatever the values are, and a row in no list.
-  /// Nothing of a key that is not seen is read: what is not finite there reaches nothing. A row that sees a key or
-  /// value with such a number is not finite, in columns that backends need not agree on.
+  ///   lse = log(sum_s exp(score_s)) = row_max + log(sum_s exp(score_s - row_max)), row_max the largest score
+  ///   o = sum_s exp(score_s - row_max) / sum_s exp(score_s - row_max) keep_s v_s, keep_s the factor of dropout
+  /// A row without visible keys, a row whose scores are all minus infinity (by a bias or a map), whatever the values
+  /// are, and a row in no list have o = 0 and lse = minus infinity. Masked keys and values are not read: they may be
+  /// NaN. A row that sees a key or value that is not finite is not finite, in columns that may differ between backends.
   template <AttentionMask Mask, class T, class Map>
   void attention(attention_forward<T, Map> const& p, std::span<std::byte>) const {
     if (p.extents.heads_are_chosen()) {
@@ -422,18 +419,19 @@ struct Reference {
       for (Index i = 0; p.lse.data && i < p.lse.rows; ++i) p.lse(i, 0) = -std::numeric_limits<wide>::infinity();
     }
     each_query_row(p.extents, [&](query_row r, Index b, Index kv) {
-      wide top = -std::numeric_limits<wide>::infinity(), sum = 0;
-      each_key<Mask>(p.extents, r, b, [&](Index s) { top = (std::max)(top, score(p, r, b, s, kv)); });
+      wide row_max = -std::numeric_limits<wide>::infinity(), sum = 0;
+      each_key<Mask>(p.extents, r, b, [&](Index s) { row_max = (std::max)(row_max, score(p, r, b, s, kv)); });
       Index const d = p.extents.head_dim;
-      each_key<Mask>(p.extents, r, b, [&](Index s) { sum += exp_below(score(p, r, b, s, kv), top); });
+      each_key<Mask>(p.extents, r, b, [&](Index s) { sum += exp_below(score(p, r, b, s, kv), row_max); });
       for (Index c = 0; c < d; ++c) {
         wide o = 0;
         each_key<Mask>(p.extents, r, b, [&](Index s) {
-          o += exp_below(score(p, r, b, s, kv), top) / sum * kept(p, r, b, s) * static_cast<wide>(p.v(s, kv * d + c));
+          o += exp_below(score(p, r, b, s, kv), row_max) / sum * kept(p, r, b, s) *
+               static_cast<wide>(p.v(s, kv * d + c));
         });
         p.o(r.row, r.col + c) = static_cast<T>(sum == 0 ? wide(0) : o);
       }
-      if (p.lse.data) p.lse(r.row, r.col / d) = top + std::log(sum);
+      if (p.lse.data) p.lse(r.row, r.col / d) = row_max + std::log(sum);
     });
   }
   template <AttentionMask Mask, class T, class Map>
@@ -443,8 +441,8 @@ struct Reference {
   /// With P_s = exp(score_s - lse), the probability before dropout, and delta = <d_o, o>:
   ///   d_score_s = P_s (keep_s <d_o, v_s> - delta), times the map's derivative for the score before it
   ///   d_q = scale sum_s d_score_s k_s,  d_k_s += scale d_score_s q,  d_v_s += keep_s P_s d_o
-  /// summed, for keys, over all rows that see them; 0 for rows in no list and keys that nobody sees. A row with a lse
-  /// of minus infinity gives and gets 0.
+  /// d_k and d_v are summed over all rows that see the key. Rows in no list and keys that no row sees get 0. A row with
+  /// an lse of minus infinity gets 0 and adds 0.
   template <AttentionMask Mask, class T, class Map>
   void attention_gradient(attention_backward<T, Map> const& p, std::span<std::byte>) const {
     zero(p.d_q);
@@ -468,7 +466,7 @@ struct Reference {
   static std::size_t attention_bias_gradient_scratch(attention_backward<T, Map> const&) {
     return 0;
   }
-  /// d_bias, of the shape of p.scores.bias: the gradient by it, summed over all sequences.
+  /// d_bias, of the shape of p.scores.bias: the gradient of the bias, summed over all sequences.
   template <AttentionMask Mask, class T, class Map>
   void attention_bias_gradient(view<T> d_bias, attention_backward<T, Map> const& p, std::span<std::byte>) const {
     zero(d_bias);
@@ -482,7 +480,7 @@ struct Reference {
   static std::size_t attention_operand_gradient_scratch(attention_backward<T, Map> const&) {
     return 0;
   }
-  /// The gradients by the operands of the score map, summed over all sequences.
+  /// The gradients of the operands of the score map, summed over all sequences.
   template <AttentionMask Mask, class T, class Map>
   void attention_operand_gradient(operand_gradients<wide, Map::operands> const& d, attention_backward<T, Map> const& p,
                                   std::span<std::byte>) const {
@@ -496,13 +494,13 @@ struct Reference {
 
   // ---- decoding ----
 
-  /// Pages of any number of rows.
+  /// Pages may have any number of rows.
   static constexpr Index cache_rows = 1;
   template <class T, class Map>
   static std::size_t cached_attention_scratch(attention_forward<T, Map> const&, attention_cache<T> const&) {
     return 0;
   }
-  /// Attention over the keys and values that the cache has then, sequence by sequence.
+  /// Copies the keys and values to the cache, then computes attention over all cached ones.
   template <AttentionMask Mask, class T, class Map>
   void cached_attention(attention_forward<T, Map> p, attention_cache<T> const& cache, std::span<std::byte>) const {
     detail::cached_rows<T> const all(p, cache);
@@ -550,7 +548,7 @@ struct Reference {
     y = static_cast<T>(static_cast<wide>(accumulate ? static_cast<V>(static_cast<wide>(y)) + value : value));
   }
   /// Row `to` of y (+)= the sum of the rows a_i with index_i = first + to, in blocks: see block_terms.
-  /// @param sums, blocks  memory for as many rows and columns as y has
+  /// @param sums, blocks  memory of the shape of y
   template <class T, class A>
   static void add_rows(view<T> y, view<A> a, view<Int const> index, Index first, bool accumulate, view<wide> sums,
                        view<double> blocks) {
@@ -576,7 +574,7 @@ struct Reference {
         y(i, j) =
             static_cast<T>(is_long[i] ? static_cast<wide>(blocks(i, j) + static_cast<double>(sums(i, j))) : sums(i, j));
   }
-  /// a b, of a row and a column.
+  /// The product of a row and a column.
   template <class A, class B>
   static double dot(view<A const> a, view<B const> b) {
     double sum = 0;
@@ -587,7 +585,7 @@ struct Reference {
   static double product(A a, B b) {
     return static_cast<double>(static_cast<wide>(a)) * static_cast<double>(static_cast<wide>(b));
   }
-  /// What is found where nothing was chosen.
+  /// The element of a row that was not chosen.
   template <class T>
   static constexpr T nothing = T(std::is_same_v<T, Int> ? -1 : 0);
 
@@ -606,22 +604,22 @@ struct Reference {
   }
   template <class A>
   static wide row_maximum(view<A const> a, Index i) {
-    wide top = -std::numeric_limits<wide>::infinity();
+    wide row_max = -std::numeric_limits<wide>::infinity();
     for (Index j = 0; j < a.cols; ++j) {
       wide const x = static_cast<wide>(a(i, j));
-      if (x > top || x != x) top = x;  // not a number stays
+      if (x > row_max || x != x) row_max = x;  // a NaN stays
     }
-    return top;
+    return row_max;
   }
-  /// exp(x - top), 0 for x = minus infinity whatever `top` is.
-  static wide exp_below(wide x, wide top) {
-    return x == -std::numeric_limits<wide>::infinity() ? wide(0) : std::exp(x - top);
+  /// exp(x - row_max), 0 for x = minus infinity and any row_max
+  static wide exp_below(wide x, wide row_max) {
+    return x == -std::numeric_limits<wide>::infinity() ? wide(0) : std::exp(x - row_max);
   }
-  /// sum_j exp(a_ij - top)
+  /// sum_j exp(a_ij - row_max)
   template <class A>
-  static wide sum_below(view<A const> a, Index i, wide top) {
+  static wide sum_below(view<A const> a, Index i, wide row_max) {
     double sum = 0;
-    for (Index j = 0; j < a.cols; ++j) sum += static_cast<double>(exp_below(static_cast<wide>(a(i, j)), top));
+    for (Index j = 0; j < a.cols; ++j) sum += static_cast<double>(exp_below(static_cast<wide>(a(i, j)), row_max));
     return static_cast<wide>(sum);
   }
   template <class A>
@@ -629,7 +627,7 @@ struct Reference {
     auto const a = static_cast<accumulator_t<A>>(first), b = static_cast<accumulator_t<A>>(second);
     return a > b || (b != b && a == a);
   }
-  /// What dropout multiplies the probability of a key by.
+  /// The dropout factor of the probability of a key.
   template <class P>
   static wide kept(P const& p, query_row r, Index b, Index s) {
     wide factor = 1;
@@ -640,7 +638,7 @@ struct Reference {
     }
     return factor;
   }
-  /// The new score of a key, and its derivatives by scale q k + bias and by the map's operands.
+  /// The mapped score of a key, and its derivatives by scale q k + bias and by the map's operands.
   template <template <class, class> class Problem, class T, class Map>
   static auto mapped_score(Problem<T, Map> const& p, query_row r, Index b, Index s, Index kv) {
     wide const score = score_before_map(p, r, b, s, kv);

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// What the kernels of a decoder mean (contract/optional_kernels.hpp: Decodes).
+// The definition of a decoder's kernels (contract/optional_kernels.hpp: Decodes).
 
 #include <algorithm>
 #include <cstring>
@@ -11,8 +11,8 @@
 
 namespace headmix::detail {
 
-/// The keys and values of a cache as attention reads them: those of each sequence after each other. Those of the
-/// problem are put into the cache first.
+/// The keys and values of a cache, sequence by sequence. The constructor copies those of the problem to the cache
+/// first.
 template <class T>
 class cached_rows {
  public:
@@ -32,7 +32,7 @@ class cached_rows {
       offsets_.push_back(static_cast<Int>(offsets_.back() + n));
     }
   }
-  /// Makes the problem one over all of them.
+  /// Sets the keys and values of the problem to all cached ones.
   template <class Problem>
   void use(Problem& p) const {
     Index const n = offsets_.back();
@@ -56,11 +56,11 @@ class cached_rows {
   std::vector<T> keys_, values_;
 };
 
-/// What a cache holds of sums: as exact a number as two of its numbers have room for.
+/// The type of a sum in a cache of T: double, or float for narrow T, in the memory of two T.
 template <class T>
 using cached_sum = std::conditional_t<(sizeof(T) >= 4), double, float>;
 
-/// y_t = the mean of the rows of the cache for the latest `window` positions, after a was put there.
+/// Copies a to the cache; y_t = the mean of the cached rows of the latest `window` positions.
 template <class T>
 void cached_window_mean(view<T> y, view<T const> a, segments s, view<T> cache, cache_pages pages, Index window) {
   for (Index b = 0; b < s.count; ++b) {
@@ -76,7 +76,7 @@ void cached_window_mean(view<T> y, view<T const> a, segments s, view<T> cache, c
     }
   }
 }
-/// The same over all positions so far: the cache has their sums.
+/// y_t = the mean of a over all positions up to t; the cache has the prefix sums.
 template <class T>
 void cached_prefix_mean(view<T> y, view<T const> a, segments s, view<T> cache, cache_pages pages) {
   using sum_type = cached_sum<T>;

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// An executor with threads of its own: Eigen's work-stealing thread pool, for programs that have no pool yet.
+// An executor with its own threads, on Eigen's work-stealing thread pool.
 
 #include <cstddef>
 #include <functional>
@@ -14,18 +14,18 @@
 
 namespace headmix {
 
-/// Runs the tasks of one parallel_for on `threads` threads, the calling one included, as eigen_pool does. Several
-/// threads may call it at the same time; one of them has the pool's threads, the others run their tasks themselves. In
-/// a child of fork() everything runs on the caller.
+/// Runs the tasks of a parallel_for on `threads` threads, the calling one included, like eigen_pool. Several threads
+/// may call it at the same time: one of them uses the pool's threads, the others run their tasks serially. In a child
+/// of fork() all tasks run on the calling thread.
 class thread_pool {
  public:
-  /// One thread means: everything on the caller. Fewer, more than 4096, and more than the system makes are an
+  /// 1 to 4096 threads; 1 is the calling thread alone. Other numbers, and threads that the system refuses, are an
   /// Error.
   explicit thread_pool(Index threads) : pool_(made(threads)) {}
   thread_pool(thread_pool const&) = delete;
   thread_pool& operator=(thread_pool const&) = delete;
-  /// In a child of fork() the pool's memory is not freed: its mutexes and condition variables belong to threads that
-  /// are not in this process, and to destroy them would wait for those.
+  /// In a child of fork() the pool's memory is not freed: its destructor would wait for threads that are not in this
+  /// process.
   ~thread_pool() {
     if (process_ != detail::process_id()) (void)pool_.release();
   }
@@ -38,7 +38,7 @@ class thread_pool {
   }
 
  private:
-  /// For Eigen's pool, whose constructor waits for ever when a thread of its own making is refused: these are there.
+  /// Gives threads that exist to Eigen's pool, whose constructor waits forever if the system refuses it a thread.
   struct environment : Eigen::StlThreadEnvironment {
     using EnvThread = detail::waiting_thread;
     std::vector<std::unique_ptr<EnvThread>>* threads;
@@ -56,8 +56,8 @@ class thread_pool {
   static std::unique_ptr<pool> made(Index threads) {
     Index const others = detail::checked_threads("thread_pool", threads) - 1;
     auto all = detail::waiting_threads("thread_pool", others, threads);
-    // Eigen's pool does not look whether it gets the memory it asks for: 41 KiB for each thread, and for each two of
-    // them two numbers. So as much is asked for before; a volatile pointer keeps the compiler from leaving that out.
+    // Eigen's pool does not check its allocations: 41 KiB per thread, and two numbers per pair of threads. So as much
+    // is allocated first; the volatile pointer keeps the compiler from removing the allocation.
     auto const n = static_cast<std::size_t>(others), bytes = n * (65536 + 4 * n);
     void* volatile memory = ::operator new(bytes, std::nothrow);
     if (memory == nullptr) fail("thread_pool: there is not enough memory for ", threads, " threads");

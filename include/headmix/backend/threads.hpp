@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Threads that the library makes itself: all of them or an error, and none is waited for in a child of fork(), which
-// has only the thread that called it.
+// Threads of the library: all are created, or none and an Error. A child of fork(), which has no other threads, never
+// waits for them.
 
 #include <atomic>
 #include <exception>
@@ -23,17 +23,16 @@ namespace headmix {
 
 namespace detail {
 
-/// The largest number of threads of an executor, the calling one included. Eigen's thread pool can count to four times
-/// as many.
+/// The most threads of an executor, the calling one included. Eigen's thread pool has a limit of four times as many.
 inline constexpr Index max_threads = 4096;
 
-/// Fails unless an executor can have n threads.
+/// n, or an Error if it is not a number of threads of an executor.
 inline Index checked_threads(char const* who, Index n) {
   if (n < 1 || n > max_threads) fail(who, ": expected 1 to ", max_threads, " threads, found ", n);
   return n;
 }
 
-/// The number of this process, without a system call: another one in a child of fork(). Where there is no fork(): 0.
+/// The process ID, without a system call; a child of fork() has its own. 0 on systems without fork().
 inline long process_id() {
 #if defined(__unix__) || defined(__APPLE__)
   static std::atomic<long> id{getpid()};
@@ -45,7 +44,7 @@ inline long process_id() {
 #endif
 }
 
-/// A thread that is there, and waits until it is given a task.
+/// A started thread that waits for its task.
 class waiting_thread {
  public:
   waiting_thread()
@@ -55,12 +54,12 @@ class waiting_thread {
         }) {}
   waiting_thread(waiting_thread const&) = delete;
   waiting_thread& operator=(waiting_thread const&) = delete;
-  /// Returns when the task has ended, or at once if there was none.
+  /// Joins the thread.
   ~waiting_thread() {
     if (!begun_.load()) begin({});
     thread_.join();
   }
-  /// Once.
+  /// Starts the task; called once.
   void begin(std::function<void()> task) {
     task_ = std::move(task);
     begun_.store(true);
@@ -73,8 +72,9 @@ class waiting_thread {
   std::thread thread_;
 };
 
-/// n threads. An Error if the system refuses one of them; none is left then.
-/// @param asked  for the message: the number of threads that `who` was asked for, the caller's own among them
+/// n started threads. An Error, and no thread, if the system refuses one.
+/// @param who  the class of the executor, for the message
+/// @param asked  the threads of the executor, the calling one included, for the message
 inline std::vector<std::unique_ptr<waiting_thread>> waiting_threads([[maybe_unused]] char const* who, Index n,
                                                                     [[maybe_unused]] Index asked) {
   std::vector<std::unique_ptr<waiting_thread>> threads;
@@ -87,7 +87,7 @@ inline std::vector<std::unique_ptr<waiting_thread>> waiting_threads([[maybe_unus
 #else
   try {
     make();
-  } catch (std::exception const& e) {  // of the system, or of memory
+  } catch (std::exception const& e) {  // std::system_error or std::bad_alloc
     fail(who, ": expected ", asked, " threads, found ", asked - n + static_cast<Index>(threads.size()),
          ": the system refuses the next one (", e.what(), ")");
   }

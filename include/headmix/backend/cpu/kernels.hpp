@@ -1,25 +1,25 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// The kernels of Cpu: functions of headmix::cpu_kernels. Those that no layer has a part in are listed here, with the
-// operands that they are compiled for ahead: a kernel_table holds pointers to them. With HEADMIX_COMPILED, Cpu calls
-// them through the table of a cpu_level that it chooses at run time; other operands, and all without HEADMIX_COMPILED,
-// are compiled where they are used, for the instruction set of the unit.
+// The list of the kernels of Cpu, functions of headmix::cpu_kernels, with the signatures that are compiled ahead: a
+// kernel_table holds pointers to them. With HEADMIX_COMPILED, Cpu calls them through the table of a cpu_level, chosen
+// at run time. Other instances, and all without HEADMIX_COMPILED, are compiled where they are used, for the instruction
+// set of the unit.
 //
-// The CMake target headmix::compiled has the tables of all levels. Without CMake, all units are compiled with
-// -DHEADMIX_COMPILED, and one of them has
+// The CMake target headmix::compiled has the tables of all levels. Without CMake, compile all units with
+// -DHEADMIX_COMPILED, one of them with
 //
 //   #define HEADMIX_IMPLEMENTATION
 //   #include <headmix/headmix.hpp>
 //   HEADMIX_COMPILE_MODULES(headmix::Cpu<float>)
 //
-// and the last line for double and headmix::bfloat16, too. Another one has
+// and the last line for double and headmix::bfloat16, too, and another one with
 //
 //   #include <headmix/backend/cpu/kernels.hpp>
 //   HEADMIX_COMPILE_CPU(float)
 //
-// and such a line for each further scalar. That is the level `baseline`, the flags of the program. For higher levels
-// all units are compiled with -DHEADMIX_HIGHEST_CPU_LEVEL=avx512, or whichever is the highest one, and that unit is
-// compiled once more for each of them, with -O2 or -O3, the flags of the program, and behind them
+// and such a line for each further scalar. That is the level `baseline`, the flags of the program. For higher levels,
+// compile all units with the highest one, -DHEADMIX_HIGHEST_CPU_LEVEL=avx512 for instance, and this unit once more for
+// each level, with -O2 or -O3, the flags of the program, and behind them
 //
 //   for AVX2          -DHEADMIX_CPU_LEVEL=avx2 -mavx2 -mfma
 //   for AVX-512       -DHEADMIX_CPU_LEVEL=avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni -mfma
@@ -29,10 +29,9 @@
 //   for dot products  -DHEADMIX_CPU_LEVEL=avx512_bf16 -mavx512bf16
 //   for tiles         -DHEADMIX_CPU_LEVEL=amx -mavx512bf16 -mamx-tile -mamx-bf16 -mamx-int8
 //
-// Link them in this order, behind the program's own units: of an inline function that several units have the linker
-// takes the first, which must be one that every machine runs. The flags of the program are in the name of Cpu
-// (cpu/isa.hpp): a unit with another -march than that of the modules is not linked. Compile it without
-// HEADMIX_COMPILED.
+// Link these units in this order, behind the program's own units: of an inline function in several units the linker
+// takes the first, which every machine must run. The flags of the program are in the name of Cpu (simd/isa.hpp): a unit
+// with another -march than that of the modules does not link. Compile it without HEADMIX_COMPILED.
 
 #include <array>
 #include <concepts>
@@ -105,7 +104,7 @@
 
 namespace headmix::cpu_kernels {
 
-/// A pointer to the instance of a kernel with this signature.
+/// A pointer to the instance of a kernel with the signature F.
 template <class F>
 class kernel_pointer;
 template <class R, class... A>
@@ -135,13 +134,13 @@ struct kernel_instances<> {
   template <class Kernel>
   constexpr explicit kernel_instances(Kernel) {}
 };
-/// Where T is W, all products have the same signature.
+/// Equal signatures, as those of all products for T = W, are one instance.
 template <class F, class... Same>
 struct kernel_instances<F, F, Same...> : kernel_instances<F> {
   using kernel_instances<F>::kernel_instances;
 };
 
-/// The kernels of one instruction set for numbers of T. Scratch is in bytes, for an executor's concurrency.
+/// The kernels of an instruction set for numbers of T. Scratch is in bytes, for a concurrency.
 template <class T>
 struct kernel_table {
  private:
@@ -168,7 +167,7 @@ inline constexpr std::array kernel_names{
 #undef HEADMIX_KERNEL
 };
 
-/// The kernels of a level, which the unit with HEADMIX_COMPILE_CPU for it defines.
+/// The kernels of a level, defined by its unit with HEADMIX_COMPILE_CPU.
 template <class T, cpu_level Level>
 [[nodiscard]] kernel_table<T> const& table_of();
 
@@ -176,7 +175,7 @@ template <class T, cpu_level Level>
 
 namespace headmix::cpu_kernels::inline HEADMIX_ISA {
 
-/// Every kernel as an object, compiled for this unit.
+/// The kernels of this unit as function objects.
 namespace compiled_here {
 #define HEADMIX_KERNEL(name, ...)          \
   struct name {                            \
@@ -199,7 +198,7 @@ inline constexpr kernel_table<T> table_here{
 
 #ifdef HEADMIX_COMPILED
 
-/// The kernels of a level that is chosen at run time, at most default_cpu_level()'s.
+/// The kernels of a level up to default_cpu_level(), chosen at run time.
 template <class T>
 [[nodiscard]] kernel_table<T> const& table_of(cpu_level level) {
   constexpr cpu_level most = highest_compiled_level;
@@ -214,7 +213,7 @@ template <class T>
   return cpu_kernels::table_of<T, cpu_level::baseline>();
 }
 
-/// The kernels of a Cpu: those of a level's table, and those of this unit for operands that the table lacks.
+/// The kernels of a Cpu: those of a level's table, and of this unit for signatures that the table lacks.
 template <class T>
 class kernels {
  public:
@@ -260,7 +259,7 @@ class kernels {
 
 namespace detail {
 
-/// True where the unit's flags have the instructions of a level.
+/// Whether the unit's flags have the instructions of a level.
 consteval bool compiled_for(cpu_level level) {
 #if defined(HEADMIX_ISA_HAS_TILES)
   return level <= cpu_level::amx;
@@ -280,7 +279,7 @@ consteval bool compiled_for(cpu_level level) {
 
 }  // namespace headmix::cpu_kernels::inline HEADMIX_ISA
 
-// The kernels of the reference, of which units with HEADMIX_COMPILED have no instances of their own.
+// The kernels of Reference that units with HEADMIX_COMPILED do not instantiate.
 // clang-format off
 #define HEADMIX_REFERENCE_ATTENTION(PREFIX, T, MASK)                                                                \
   PREFIX template void Reference<T>::attention<MASK>(attention_forward<T> const&, std::span<std::byte>) const;      \
@@ -332,8 +331,7 @@ HEADMIX_REFERENCES(extern)
 static_assert(headmix::cpu_kernels::detail::compiled_for(headmix::cpu_level::HEADMIX_CPU_LEVEL),
               "headmix: this unit needs the flags of its HEADMIX_CPU_LEVEL: see backend/cpu/kernels.hpp");
 
-/// At namespace scope of one unit for each level: the kernels of Cpu<T>, for units that are compiled with
-/// HEADMIX_COMPILED.
+/// At namespace scope of one unit for each level: the kernels of Cpu<T>, for units with HEADMIX_COMPILED.
 #define HEADMIX_COMPILE_CPU(T)                                                 \
   template <>                                                                  \
   headmix::cpu_kernels::kernel_table<T> const&                                 \

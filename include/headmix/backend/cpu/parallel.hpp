@@ -1,7 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// What kernels know of an executor, tasks with a worker number for kernels that keep scratch per worker, and the
-// cutting of that scratch from one span.
+// A reference to an executor, tasks with a worker number, and scratch per worker, cut from one span.
 
 #include <algorithm>
 #include <atomic>
@@ -16,8 +15,7 @@
 
 namespace headmix::cpu_kernels {
 
-/// Some executor, by reference: kernels are compiled once for all of them. A task costs a call through a pointer, and
-/// is never small.
+/// A reference to any executor, so that kernels are compiled once. A task costs a call through a pointer.
 class executor_ref {
  public:
   template <Executor E>
@@ -47,7 +45,7 @@ class executor_ref {
   void (*parallel_for_)(void*, Index, task);
 };
 
-/// A mask, as an operand of a kernel.
+/// A mask as an operand of a kernel.
 template <AttentionMask M>
 struct mask {};
 
@@ -55,12 +53,12 @@ struct mask {};
 
 namespace headmix::cpu_kernels::inline HEADMIX_ISA {
 
-/// Scratch begins on a cache line, so that two workers never write to the same one.
+/// Bytes. Scratch begins on a cache line, so that two workers never write to the same line.
 inline constexpr Index scratch_alignment = static_cast<Index>(alignment);
 
-/// Calls f(task, worker) for every task in [0, tasks). Workers are numbered from 0 to executor.concurrency() - 1 and
-/// two tasks that run at the same time have different ones, so scratch may be indexed by worker. Results must not
-/// depend on it. A worker receives its tasks in ascending order.
+/// f(task, worker) for every task in [0, tasks). Workers are in [0, executor.concurrency()), and tasks that run at the
+/// same time have different ones, so scratch may be indexed by worker; results must not depend on it. A worker gets its
+/// tasks in ascending order.
 template <class F>
 void for_each_task(executor_ref executor, Index tasks, F f) {
   Index const workers = (std::min)(executor.concurrency(), tasks);
@@ -74,25 +72,25 @@ void for_each_task(executor_ref executor, Index tasks, F f) {
   });
 }
 
-/// Bytes that `n` elements of T take in a scratch span, rounded up to whole cache lines. How much scratch a kernel
-/// needs is a sum of them, `checked`, so that nothing later can be too large.
+/// Bytes of n elements of T in a scratch span, rounded up to whole cache lines. A kernel's scratch is a `checked` sum
+/// of these, so later sizes cannot overflow.
 template <class T>
 [[nodiscard]] constexpr Index scratch_bytes(Index n) {
   return static_cast<Index>(aligned(checked_bytes(n, sizeof(T))));
 }
-/// The first term of such a sum: what it takes to align the span.
+/// The first term of a kernel's scratch: the bytes to align the span.
 inline constexpr checked scratch_begins = scratch_alignment;
 
-/// Cuts a scratch span into aligned arrays, one after the other.
+/// Cuts a scratch span into aligned arrays.
 class scratch_cutter {
  public:
   explicit scratch_cutter(std::byte* begin) : next_(begin) {}
-  /// From the first aligned byte of the span: needs scratch_alignment bytes more than the arrays.
+  /// Starts at the first aligned byte of the span, which has scratch_alignment bytes more than the arrays.
   explicit scratch_cutter(std::span<std::byte> scratch) : next_(scratch.data()) {
     auto const misplaced = static_cast<Index>(reinterpret_cast<std::uintptr_t>(next_) % scratch_alignment);
     if (misplaced != 0) next_ += scratch_alignment - misplaced;
   }
-  /// n numbers, which take scratch_bytes<T>(n). Tasks call it, and the span was made for it: nothing is checked again.
+  /// The next n numbers, scratch_bytes<T>(n) bytes, unchecked.
   template <class T>
   [[nodiscard]] T* take(Index n) {
     T* const result = reinterpret_cast<T*>(next_);

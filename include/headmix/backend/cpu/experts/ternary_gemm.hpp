@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Products of 8-bit activations with packed ternary weights (core/ternary.hpp). Rows of x are rounded once; the weights
-// of some columns are unpacked once per task; sums are integers, so their order is free.
+// Products of 8-bit activations and packed ternary weights (core/ternary.hpp). Rows of x are rounded once; a task
+// unpacks the weights of some columns once; sums are integers, so their order is free.
 
 #include <algorithm>
 #include <cstdint>
@@ -23,13 +23,13 @@ namespace headmix::cpu_kernels::inline HEADMIX_ISA {
 
 namespace detail {
 
-/// Rows of x in 8 bits. Among the sixteen numbers of a word of weights, number 4 j + p is byte 4 p + j: where a shift
-/// of the word by 2 p and a mask leave its weight.
+/// Rows of x in 8 bits. Of the 16 numbers that meet a word of weights, number 4 j + p is byte 4 p + j: a shift of the
+/// word by 2 p and a mask leave its weight in byte j.
 template <class W>
 struct rounded_rows {
-  std::int8_t* numbers;  ///< `depth` of a row, zeros at the end
-  W* scales;
-  Int* sums;  ///< of a row's numbers
+  std::int8_t* numbers;  ///< `depth` per row, zeros at the end
+  W* scales;             ///< of the rows
+  Int* sums;             ///< of the numbers of each row
   Index depth;
 
   static constexpr Index bytes(Index rows, Index depth) {
@@ -75,9 +75,9 @@ struct rounded_rows {
   }
 };
 
-/// How products of integers are made: `unpack` turns words of codes, those of `cols` columns beside each other, into
-/// weights; `multiply` gives the sums of R rows, of `cols` columns each: R is 1, `few` or `rows`. Words are a multiple
-/// of `step`. This one sums in 16 bits, on any machine.
+/// A way to multiply integers: `unpack` unpacks words of codes, a row of `cols` columns at a time, to weights;
+/// `multiply` computes the sums of R rows and `cols` columns, R = 1, `few` or `rows`. The words of a column are a
+/// multiple of `step`. This one sums in 16 bits, on any machine.
 struct dots_of_shorts {
   using weight = std::int16_t;
   static constexpr int rows = 4, few = 1, vectors = 2, lanes = detail::lanes<weight>;
@@ -97,7 +97,7 @@ struct dots_of_shorts {
   template <int R>
   HEADMIX_WHOLE_VECTORS static void multiply(Int* sums, std::int8_t const* const* numbers, Int const*,
                                              weight const* weights, Index words) {
-    constexpr Index most = 240;  // so many products of up to 128 have room in 16 bits
+    constexpr Index most = 240;  // products of up to 128 that a sum of 16 bits holds
     std::fill_n(sums, R * cols, Int{0});
     for (Index k = 0, depth = words * weights_per_word; k < depth;) {
       vector<weight> sum[R][vectors] = {};
@@ -118,8 +118,8 @@ struct dots_of_shorts {
   }
 };
 
-/// Codes in bytes: of four successive numbers of a row, and so many columns. Products are those of codes; with weights,
-/// a row's numbers count once less.
+/// Codes in bytes: words of four successive rows of weights, `cols` columns. A code is a weight + 1, so the sum of the
+/// row's numbers is subtracted.
 struct codes_in_bytes {
   using weight = Int;
   static constexpr Index cols = 64, weights_per_word = 4;
@@ -135,7 +135,7 @@ struct codes_in_bytes {
 };
 
 #if defined(__AVX512VNNI__)
-/// Four products to an instruction.
+/// Four products per instruction (AVX-512 VNNI).
 struct dots_of_bytes : codes_in_bytes {
   static constexpr int rows = 6, few = 1, vectors = 4, lanes = 16;
   static constexpr Index step = 1;
@@ -173,10 +173,9 @@ using dots_of_vectors = dots_of_shorts;
 #endif
 
 #if defined(HEADMIX_ISA_HAS_TILES)
-/// Tiles of codes are read where they lie: a row of them has 16 columns of four successive numbers. Rows of x are
-/// copied, as they may lie anywhere.
+/// Products of tiles: a row of a tile has 16 columns of four successive codes, read in place. Rows of x are copied.
 struct dots_of_tiles : codes_in_bytes {
-  using otherwise = dots_of_vectors;  ///< where tiles of bytes are not to be had at run time
+  using otherwise = dots_of_vectors;  ///< on machines without tiles of bytes
   static constexpr int rows = 2 * tile_height, few = tile_height;
   static constexpr Index step = tile_bytes / packed_ternary::weights_per_word;
 
@@ -186,7 +185,7 @@ struct dots_of_tiles : codes_in_bytes {
     constexpr Index height = tile_height;
     if constexpr (R == 1) {
 #if defined(__AVX512VNNI__)
-      // A tile would be multiplied for one of its rows.
+      // A tile would have one row.
       dots_of_bytes::multiply<1>(sums, numbers, number_sums, weights, words);
 #else
       std::int8_t const* same_numbers[height];
@@ -198,7 +197,7 @@ struct dots_of_tiles : codes_in_bytes {
       std::copy_n(sums_of_same, cols, sums);
 #endif
     } else {
-      constexpr Index most = 16;  // tiles of depth that are copied at once, which the first-level cache holds
+      constexpr Index most = 16;  // tiles of depth per copy, which the L1 cache holds
       alignas(64) std::int8_t copy[most * R * tile_bytes];
       for (Index r = 0; r < R; ++r) std::fill_n(sums + r * cols, cols, -number_sums[r]);
       tiles_in_use const in_use;
@@ -213,7 +212,7 @@ struct dots_of_tiles : codes_in_bytes {
   }
 
  private:
-  /// sums += x w for 32 columns, over `depth` tiles: sums in registers 0 to 3, x in 4 and 5, w in 6 and 7.
+  /// sums += x w for 32 columns and `depth` tiles: sums in registers 0 to 3, x in 4 and 5, w in 6 and 7.
   template <int R>
   static void add(Int* sums, std::int8_t const* x, weight const* w, Index depth) {
     using unit = tile_unit;
@@ -245,25 +244,25 @@ struct dots_of_tiles : codes_in_bytes {
     }
   }
 };
-/// Of units that differ in __AMX_INT8__ alone functions have the same names (cpu/isa.hpp), so the choice is made at run
-/// time, and scratch has room for either.
+/// Units that differ only in __AMX_INT8__ share function names (simd/isa.hpp): the choice is made at run time, and
+/// scratch has room for both.
 using best_dots = dots_of_tiles;
 #else
 using best_dots = dots_of_vectors;
 #endif
 
-/// Whether other products may have to stand in for these.
+/// Whether the machine may lack the instructions of Dots.
 template <class Dots>
 concept may_be_refused = requires {
   typename Dots::otherwise;
 };
 
-/// Words of a column, up to a whole step.
+/// Words of a column, rounded up to whole steps.
 template <class Dots>
 constexpr Index padded_words(Index depth) {
   return (packed_ternary::column_words(depth) + Dots::step - 1) / Dots::step * Dots::step;
 }
-/// What a worker of packed_gemm keeps: words of codes, side by side, and the weights that they stand for.
+/// Scratch of a worker of packed_gemm, in bytes: words of codes by rows, and the unpacked weights.
 template <class Dots>
 constexpr Index packed_worker_bytes(Index words) {
   return scratch_bytes<Int>(words * Dots::cols) +
@@ -272,7 +271,7 @@ constexpr Index packed_worker_bytes(Index words) {
 
 }  // namespace detail
 
-/// Scratch that packed_gemm needs, in bytes: the rounded rows of x, and some unpacked columns for each worker.
+/// Scratch that packed_gemm needs, in bytes: the rounded rows of x, and unpacked columns for each worker.
 template <class Dots = detail::best_dots, class T>
 [[nodiscard]] Index packed_gemm_scratch_bytes(view<T const> x, Index concurrency) {
   Index const words = detail::padded_words<Dots>(x.cols);
@@ -287,7 +286,7 @@ template <class Dots = detail::best_dots, class T>
 }
 
 /// For every slot s of every expert e: y.row(s) = x.row(s / slots_per_row), rounded to 8 bits, times w[e], packed. Rows
-/// of y whose slot has no expert become 0. Without perm all slots are those of expert 0. Rows that are not finite give
+/// of y whose slot has no expert become 0. Without perm all slots belong to expert 0. Rows that are not finite give
 /// NaN.
 template <class Dots = detail::best_dots, class T>
 void packed_gemm(executor_ref executor, view<T> y, view<std::type_identity_t<T const>> x, view<Int const> w,
@@ -326,14 +325,14 @@ void packed_gemm(executor_ref executor, view<T> y, view<std::type_identity_t<T c
     Dots::unpack(weights, codes, words);
     auto const weight_scale = static_cast<W>(packed_ternary::scale(packed));
 
-    // R slots from slot i of the expert on, of which only n exist: the last one stands in for the others.
+    // R slots from slot i of the expert on, of which n exist; the last slot stands in for missing ones.
     auto const multiply = [&]<int R>(std::integral_constant<int, R>, Index i, Index n) {
       Index slot[R], row[R];
       std::int8_t const* numbers[R];
       Int number_sums[R];
       for (Index r = 0; r < R; ++r) {
-        Index const place = first + i + (std::min)(r, n - 1);
-        slot[r] = perm.data ? perm(0, place) : place;
+        Index const position = first + i + (std::min)(r, n - 1);
+        slot[r] = perm.data ? perm(0, position) : position;
         row[r] = static_cast<Index>(static_cast<std::uint32_t>(slot[r]) / static_cast<std::uint32_t>(slots_per_row));
         numbers[r] = rows.row(row[r]);
         number_sums[r] = rows.sums[row[r]];

@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Kernels over fused trees: map and sums. Rows (or columns) are cut into tasks by shape; along a row the work goes in
-// simd<T> where every operation and every stride allows, and number by number elsewhere.
+// Kernels over fused trees: map and sums. Rows or columns are cut into tasks by shape; a row is computed in simd<T>
+// where all operations and strides allow it, and number by number elsewhere.
 
 #include <algorithm>
 
@@ -16,7 +16,7 @@ HEADMIX_QUIET_BOUNDS
 namespace headmix::cpu_kernels::inline HEADMIX_ISA {
 
 namespace detail {
-/// A caller's function of a range, by reference: so its body is compiled once, and not for each way to call it.
+/// A caller's function of a range, by reference: its body is compiled once, for serial and parallel calls.
 struct range_task {
   void const* object;
   void (*call)(void const*, Index first, Index last);
@@ -45,7 +45,7 @@ void for_each_range(executor_ref executor, Index n, Index cost, F const& f) {
 template <class Tree, class T>
 inline constexpr bool vectorizes = (Tree::vectorizable) && !std::is_same_v<T, Int>;
 
-/// y[j] (+)= row(j) for `n` elements.
+/// y[j] (+)= row(j) for n elements
 template <bool Vectors, class T, class Row>
 void write_row(T* y, Index stride, Row const& row, Index n, bool accumulate) {
   Index j = 0;
@@ -65,7 +65,7 @@ void write_row(T* y, Index stride, Row const& row, Index n, bool accumulate) {
   }
 }
 
-/// Calls f(std::bool_constant<vectors>) with the widest way that the strides allow.
+/// f(std::bool_constant<whether strides and operations allow vectors>)
 template <class T, class Tree, class F>
 void choose_way(Tree const& tree, Index y_stride, F f) {
   if constexpr (vectorizes<Tree, T>) {
@@ -85,7 +85,7 @@ void map(executor_ref executor, view<T> y, Tree const& tree, bool accumulate) {
   });
 }
 
-/// The sum of elements [j, end) of a row, one after the other.
+/// The sum of elements [j, end) of a row.
 template <bool Vectors, class W, class Row>
 W row_block(Row const& row, Index j, Index end) {
   W sum = 0;
@@ -98,7 +98,7 @@ W row_block(Row const& row, Index j, Index end) {
   for (; j < end; ++j) sum += row.template at<W>(j);
   return sum;
 }
-/// The sum of a row of more than a block, see block_terms; a function of its own, so that those of others stay small.
+/// The sum of a row of more than a block: see block_terms. Not inlined, so that its callers stay small.
 template <bool Vectors, class W, class Row>
 [[gnu::noinline]] W row_total(Row const& row, Index cols, Index block) {
   double total = 0;
@@ -130,21 +130,20 @@ void row_sum(executor_ref executor, view<T> y, lazy<Tree> const& a, bool accumul
   });
 }
 
-/// The numbers of P, a vector or one number.
+/// The width of P, a vector or a number.
 template <class P>
 inline constexpr Index width_of = 1;
 template <class W, Index Width>
 inline constexpr Index width_of<simd<W, Width>> = Width;
 
-/// The sum of rows [begin, end) of a tree in column j, or in the columns of a vector from there on, one after the
-/// other.
+/// The sum of rows [begin, end) of a tree in column j, or in the columns of a vector from j on.
 template <class P, class Tree>
 P column_block(Tree const& tree, Index begin, Index end, Index j) {
   P sum(0.0);
   for (Index i = begin; i < end; ++i) sum = sum + tree.row(i).template at<P>(j);
   return sum;
 }
-/// The sum of rows [begin, end), more than a block: see block_terms. A function of its own, so that others stay small.
+/// column_block for more rows than a block: see block_terms. Not inlined, so that its callers stay small.
 template <class P, class W, class Tree>
 [[gnu::noinline]] P column_total_of_blocks(Tree const& tree, Index begin, Index end, Index j) {
   constexpr Index width = width_of<P>;
@@ -166,14 +165,14 @@ template <class P, class W, class Tree>
     return P::load(number);
   }
 }
-/// The sum of rows [first, first + n).
+/// The sum of rows [first, first + n) of a tree in column j, or in the columns of a vector from j on.
 template <class P, class W, class Tree>
 P column_total(Tree const& tree, Index first, Index n, Index j) {
   return n <= block_terms ? column_block<P>(tree, first, first + n, j)
                           : column_total_of_blocks<P, W>(tree, first, first + n, j);
 }
 
-/// y[j] (+)= the sum of rows [first, first + n) of a tree in column j, for the columns [j, end).
+/// y[j] (+)= the sum of rows [first, first + n) of a tree in column j, for the columns [j, end)
 template <bool Vectors, class T, class Tree>
 void write_column_totals(T* y, Index stride, Tree const& tree, Index first, Index n, Index j, Index end,
                          bool accumulate) {
@@ -203,14 +202,14 @@ void col_sum(executor_ref executor, view<T> y, lazy<Tree> const& a, bool accumul
   });
 }
 
-/// y[j] (+)= the sum over s of row i + s of the tree, for n rows.
+/// y[j] (+)= the sum of rows [i, i + n) of a tree in column j, for all columns
 template <bool Vectors, class T, class Tree>
 void write_sum(T* y, Index stride, Tree const& tree, Index i, Index n, Index cols, bool accumulate) {
   using W = accumulator_t<T>;
   Index j = 0;
   if constexpr (Vectors) {
     using P = simd<accumulator_t<T>>;
-    constexpr Index several = tuning::sums_at_once;  // sums at once: they need not wait for each other
+    constexpr Index several = tuning::sums_at_once;  // independent sums
     for (; j + several * P::width <= cols; j += several * P::width) {
       P sum[several] = {P(0.0), P(0.0), P(0.0), P(0.0)};
       if (accumulate)

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Rounding to 8-bit activations and to ternary weights (core/ternary.hpp), sixteen numbers at a time. The order of sums
+// Rounding to 8-bit activations and to ternary weights (core/ternary.hpp), 16 numbers at a time. The order of sums
 // depends on extents alone.
 
 #include <algorithm>
@@ -13,11 +13,11 @@ namespace headmix::cpu_kernels::inline HEADMIX_ISA {
 
 namespace detail {
 
-/// Sixteen elements of a row, in the type that is calculated with.
+/// 16 elements of a row, in the accumulator type.
 template <class T>
 using sixteen = simd<accumulator_t<T>, 16>;
 
-/// Elements of a row from `row` on, zeros behind the first n.
+/// n elements at `row`, and zeros behind them.
 template <class T>
 sixteen<T> load_some(T const* row, Index stride, Index n) {
   if constexpr (std::is_same_v<T, accumulator_t<T>>) {
@@ -27,14 +27,14 @@ sixteen<T> load_some(T const* row, Index stride, Index n) {
   for (Index i = 0; i < n; ++i) x[i] = static_cast<accumulator_t<T>>(row[i * stride]);
   return sixteen<T>::load(x);
 }
-/// f(x, j, n) for elements [j, j + n) of a row, sixteen at a time; behind the last one are zeros.
+/// f(x, j, n) for elements [j, j + n) of a row, 16 at a time; x has zeros behind the last element.
 template <class T, class F>
 void for_each_sixteen(T const* row, Index stride, Index cols, F f) {
   Index j = 0;
   for (; j + 16 <= cols; j += 16) f(load_some(row + j * stride, stride, Index{16}), j, Index{16});
   if (j < cols) f(load_some(row + j * stride, stride, cols - j), j, cols - j);
 }
-/// f(... f(f(0, the first ones), the next ones) ...), sixteen elements of a row at a time.
+/// f(... f(f(0, x_0), x_1) ...) for a row of vectors x_i of 16 elements.
 template <class T, class F>
 sixteen<T> fold_sixteens(T const* row, Index stride, Index cols, F f) {
   sixteen<T> total(0);
@@ -56,13 +56,13 @@ void store_some(T* to, Index stride, sixteen<T> const& x, Index n) {
   for (Index i = 0; i < n; ++i) to[i * stride] = static_cast<T>(numbers[i]);
 }
 
-/// absmax_scale of a row.
+/// The absmax_scale of a row.
 template <class T>
 accumulator_t<T> row_scale(T const* row, Index stride, Index cols) {
   auto const largest = [](auto const& a, auto const& x) { return maximum(a, abs(x)); };
   return absmax_scale(fold_sixteens(row, stride, cols, largest).largest());
 }
-/// absmax_int8_of.
+/// absmax_int8_of for vectors.
 template <class A, class S>
 A rounded_int8(A const& x, S scale) {
   return minimum(maximum(rint(x * A(scale)), A(-128)), A(127));
@@ -70,7 +70,7 @@ A rounded_int8(A const& x, S scale) {
 
 }  // namespace detail
 
-/// y_i = clamp(round(a_i s), -128, 127) / s for every row, s its absmax_scale.
+/// y_i = clamp(round(a_i s), -128, 127) / s for every row i, s its absmax_scale.
 template <class T>
 void absmax_int8(executor_ref executor, view<T> y, view<T const> a) {
   for_each_range(executor, a.rows, 4 * a.cols, [&](Index first, Index last) {
@@ -85,7 +85,7 @@ void absmax_int8(executor_ref executor, view<T> y, view<T const> a) {
   });
 }
 
-/// y_e = clamp(round(a_e / s), -1, 1) s for every matrix, s its absmean_scale. A row is summed in T, rows in double.
+/// y_e = clamp(round(a_e / s), -1, 1) s for every matrix e, s its absmean_scale. A row is summed in T, rows in double.
 template <class T>
 void absmean_ternary(executor_ref executor, view<T> y, view<T const> a) {
   using W = accumulator_t<T>;

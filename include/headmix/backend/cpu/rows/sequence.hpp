@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Sums that slide along a sequence. A task starts its sum anew, so rounding errors do not pile up along a sequence.
+// Sliding sums along a sequence. Every task starts a new sum, so rounding errors do not accumulate along a sequence.
 
 #include <algorithm>
 
@@ -18,7 +18,7 @@ namespace headmix::cpu_kernels::inline HEADMIX_ISA {
 
 namespace detail {
 
-/// Rows first .. last - 1 and columns col .. col + cols - 1 of window_mean.
+/// Rows [first, last) and columns [col, col + cols) of window_mean.
 template <class T>
 void window_mean_block(view<T> y, view<T const> a, segments s, Index window, bool transposed, Index first, Index last,
                        Index col, Index cols) {
@@ -30,11 +30,11 @@ void window_mean_block(view<T> y, view<T const> a, segments s, Index window, boo
     for (Index j = 0; j < cols; ++j) y(i, col + j) = static_cast<T>(factor * sum[j]);
   };
   Index const step = transposed ? -1 : 1, stop = transposed ? first - 1 : last;
-  Index begin = transposed ? last - 1 : first;  // of the rows that share a running sum
-  bool anew = false;                            // each row sums its window itself
+  Index begin = transposed ? last - 1 : first;  // the first row of the running sum
+  bool anew = false;                            // whether each row sums its window anew
   for (Index i = begin, b = -1; i != stop; i += step) {
     auto const share = [&](Index row) { return 1 / static_cast<double>((std::min)(row - s.begin(b) + 1, window)); };
-    // What enters at row i, and what left before it: by the number of rows in a window, or 1 where the sum is divided.
+    // Row i enters the window, row `behind` leaves it.
     Index const behind = i - step * window;
     bool const starts = b < 0 || i < s.begin(b) || i >= s.end(b);
     if (starts) {
@@ -44,7 +44,7 @@ void window_mean_block(view<T> y, view<T const> a, segments s, Index window, boo
     }
     if (starts || anew) {
       std::fill_n(sum, cols, 0.0);
-      // The rows of the window besides i.
+      // The rows of the window besides row i.
       if (transposed) {
         for (Index k = (std::min)(s.end(b), window > s.end(b) - i ? s.end(b) : i + window) - 1; k > i; --k)
           add(k, share(k));
@@ -56,7 +56,7 @@ void window_mean_block(view<T> y, view<T const> a, segments s, Index window, boo
     }
     add(i, transposed ? share(i) : 1);
     put(i, transposed ? 1 : share(i));
-    // What is not finite does not leave a sum by being subtracted.
+    // A subtraction does not remove a number that is not finite: the rows are summed anew.
     bool const ends = i + step == stop || i + step < s.begin(b) || i + step >= s.end(b);
     if (ends && !anew && !all_finite(sum, cols)) {
       anew = true;

@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Eigen, included in one place: g++ 12's AVX-512 intrinsics set off -W(maybe-)uninitialized wherever they are inlined
-// (GCC bug 105593), and the pragma reaches them only from around the first include of Eigen.
+// The one include of Eigen: g++ 12's AVX-512 intrinsics raise -W(maybe-)uninitialized wherever they are inlined (GCC
+// bug 105593), and a pragma silences them only around the first include.
 
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic push

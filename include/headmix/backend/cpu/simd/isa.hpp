@@ -1,18 +1,18 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// The instruction set that this unit is compiled for, in the names of everything that depends on it. Units that are
-// compiled with different flags would otherwise define functions of the same name with different code, of which the
-// linker keeps any one: blocks of 16 columns would then meet panels of 64.
+// The instruction set of this unit, in the names of all code that depends on it. Otherwise, units with different flags
+// would define functions of one name with different code, of which the linker keeps any: blocks of 16 columns would
+// meet panels of 64.
 //
-// `Cpu` and all of headmix::cpu_kernels lie in an inline namespace of that name, isa_sse2 or isa_avx512_fma_vnni for
-// instance, so source code need not name it. Types that are made with a backend, as Module<L, Cpu<float>> is, differ
-// with it. Pass views and numbers, not modules, between units of different flags: a function that takes a module is
-// then not found by the linker, rather than called with another layout.
+// `Cpu` and headmix::cpu_kernels are in an inline namespace of that name, isa_sse2 or isa_avx512_fma_vnni for instance,
+// which source code need not spell. Types with a backend, such as Module<L, Cpu<float>>, differ with it. Pass views and
+// numbers, not modules, between units of different flags: the linker does not find a function that takes a module of
+// another layout.
 //
-// Not covered: what has no vectors in it keeps one name, and with it the instructions and the rounding of whichever
-// unit the linker takes it from: Reference, Random, the standard library, inline functions of a program's
-// own. A program that shall also run on a machine without an instruction set must keep units that use it in a library
-// of their own. Flags beyond the ones below do not change a name.
+// Code without vectors keeps one name, and with it the instructions and the rounding of the unit that the linker takes
+// it from: Reference, Random, the standard library, inline functions of a program. A program that must also run on
+// machines without an instruction set keeps units that use it in a library. Flags beyond those below do not change a
+// name.
 
 #if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__)
 #define HEADMIX_ISA_VECTORS isa_avx512
@@ -48,8 +48,8 @@
 #define HEADMIX_ISA_DOTS
 #endif
 
-// Products of pairs of bfloat16s (cpu/dot_products.hpp) and of tiles of them (cpu/tiles.hpp). HEADMIX_EMULATE_DOTS and
-// HEADMIX_EMULATE_TILES have them made of other instructions, so that every machine can test what is built on them.
+// Products of pairs of bfloat16s (products/dot_products.hpp) and of tiles (tiles.hpp). HEADMIX_EMULATE_DOTS and
+// HEADMIX_EMULATE_TILES emulate their instructions, so that every machine can test the code that uses them.
 #if defined(HEADMIX_EMULATE_TILES)
 #define HEADMIX_ISA_BFLOAT16 _emulated_tiles
 #define HEADMIX_ISA_HAS_DOTS
@@ -75,7 +75,7 @@
 #define HEADMIX_HIGHEST_CPU_LEVEL baseline
 #endif
 
-// Where the kernels of Cpu lie in tables (cpu/kernels.hpp), it has another layout, and levels to choose from.
+// With tables of kernels (cpu/kernels.hpp), Cpu has another layout and a choice of levels.
 #define HEADMIX_ISA_TABLES_EXPANDED(level) _compiled_##level
 #define HEADMIX_ISA_TABLES(level) HEADMIX_ISA_TABLES_EXPANDED(level)
 #if defined(HEADMIX_COMPILED)

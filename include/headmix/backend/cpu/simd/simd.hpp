@@ -1,9 +1,9 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Vectors of the instruction set, for all kernels: `vector<T>` is one register, `simd<T>` are 64 bytes of them that
-// pointwise operations treat like one number. Arithmetic is the compiler's, on its vector types: a += b * c is one
-// instruction where there is one. exp, log, sqrt, tanh, erf, rounding and reductions are Eigen's functions of packets,
-// called for one register at a time. None of Eigen's arrays is passed around: their alignment depends on flags, their
+// Vectors of the instruction set, for all kernels: `vector<T>` is a register, `simd<T>` 64 bytes of registers, which
+// pointwise operations use like a number. Arithmetic is that of the compiler's vector types, with fused multiply-adds
+// where the machine has them. exp, log, sqrt, tanh, erf, rounding and reductions are Eigen's functions of packets,
+// called for one register at a time. Eigen's arrays are not passed around: their alignment depends on flags, their
 // names do not.
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 #include "headmix/core/config.hpp"
 #include "headmix/core/scalar.hpp"
 
-// clang splits vectors of 64 bytes in two unless the function says that it wants them whole.
+// clang splits vectors of 64 bytes in two in functions without this attribute.
 #if defined(__clang__) && defined(__AVX512F__)
 #define HEADMIX_WHOLE_VECTORS __attribute__((__min_vector_width__(512)))
 #else
@@ -28,7 +28,7 @@ HEADMIX_QUIET_BOUNDS
 
 namespace headmix::cpu_kernels::inline HEADMIX_ISA {
 
-/// Bytes of a register, and of a cache line.
+/// Bytes of a register (vector_bytes) and of a cache line (line_bytes).
 #if defined(__AVX512F__)
 inline constexpr Index vector_bytes = 64;
 #elif defined(__AVX__)
@@ -44,26 +44,27 @@ template <class T, Index Bytes>
 struct vector_of {
   typedef T type __attribute__((vector_size(Bytes)));
 };
-/// A register of T, or a smaller one.
+/// A register of T, or fewer bytes.
 template <class T, Index Bytes = vector_bytes>
 using vector = typename vector_of<T, Bytes>::type;
-/// Its elements.
+/// Elements of a register of T.
 template <class T>
 inline constexpr Index lanes = vector_bytes / static_cast<Index>(sizeof(T));
 
-/// From and to any address.
+/// Loads a register from any address.
 template <class T>
 HEADMIX_WHOLE_VECTORS vector<T> load(T const* from) {
   vector<T> v;
   std::memcpy(&v, from, sizeof v);
   return v;
 }
+/// Stores a register to any address.
 template <class T>
 HEADMIX_WHOLE_VECTORS void store(T* to, vector<T> v) {
   std::memcpy(to, &v, sizeof v);
 }
 
-/// Elements Index... of a, followed by b.
+/// Elements Index... of the concatenation of a and b.
 template <int... Index, class V>
 V shuffle(V const& a, V const& b) {
 #if defined(__clang__) || __GNUC__ >= 12
@@ -77,11 +78,11 @@ V shuffle(V const& a, V const& b) {
 #endif
 }
 
-/// True where numbers in memory are narrower than those that are calculated with.
+/// Whether S is narrower than its accumulator type.
 template <class S>
 inline constexpr bool widens = !std::is_same_v<S, accumulator_t<S>>;
 
-/// Numbers of S in memory as numbers of T: exact where T is wider.
+/// Loads numbers of S as a register of T, exactly.
 template <class T, class S>
 HEADMIX_WHOLE_VECTORS vector<T> load_as(S const* from) {
   if constexpr (std::is_same_v<S, T>) {
@@ -97,7 +98,7 @@ HEADMIX_WHOLE_VECTORS vector<T> load_as(S const* from) {
     return v;
   }
 }
-/// The other way, rounded as bfloat16 does it.
+/// Stores a register of T as numbers of S, rounded to nearest even.
 template <class S, class T>
 HEADMIX_WHOLE_VECTORS void store_as(S* to, vector<T> const& v) {
   if constexpr (std::is_same_v<S, T>) {
@@ -113,7 +114,7 @@ HEADMIX_WHOLE_VECTORS void store_as(S* to, vector<T> const& v) {
     std::memcpy(to, &halves, sizeof halves);
   }
 }
-/// Copies n numbers to those of another type, rounded where that is narrower.
+/// Copies n numbers to another type, rounded if it is narrower.
 template <class To, class From>
 HEADMIX_WHOLE_VECTORS void convert_row(To* to, From const* from, Index n) {
   if constexpr (std::is_same_v<To, From>) {
@@ -125,13 +126,13 @@ HEADMIX_WHOLE_VECTORS void convert_row(To* to, From const* from, Index n) {
     for (Index j = vectors * lanes<T>; j < n; ++j) to[j] = static_cast<To>(static_cast<T>(from[j]));
   }
 }
-/// The same number in all lanes. x - 0 is x for every x, which x + 0 is not for -0.
+/// x in all lanes. x - 0 is x for every x; x + 0 is not for -0.
 template <class T>
 HEADMIX_WHOLE_VECTORS vector<T> broadcast(T x) {
   return x - vector<T>{};
 }
 
-/// Hides from the compiler how v came about: with -fassociative-math it takes (a + b) - b for a.
+/// Hides the origin of v from the compiler, which with -fassociative-math takes (a + b) - b for a.
 template <class V>
 inline void opaque(V& v) {
 #if defined(__x86_64__) || defined(__i386__)
@@ -143,10 +144,10 @@ inline void opaque(V& v) {
 #endif
 }
 
-/// True when none of n numbers is infinite or NaN: 0 times one of those is NaN, and so is a sum with it.
+/// Whether none of n numbers is infinite or NaN: the sum of all numbers times 0 is 0.
 template <class T>
 [[nodiscard]] HEADMIX_WHOLE_VECTORS bool all_finite(T const* x, Index n) {
-  constexpr Index several = 4;  // sums that need not wait for each other
+  constexpr Index several = 4;  // independent sums
   vector<T> sum[several] = {}, zero{};
   opaque(zero);
   Index j = 0;
@@ -162,11 +163,11 @@ template <class T>
   return all == T(0);
 }
 
-/// Whether Eigen has this function of T for packets that are registers.
+/// Whether Eigen has Op for packets of T as large as a register.
 template <class Op, class T>
 inline constexpr bool has_packets = bool(Eigen::internal::functor_traits<Op>::PacketAccess) &&
                                     sizeof(typename Eigen::internal::packet_traits<T>::type) == vector_bytes;
-/// Op, a functor of Eigen, lane by lane.
+/// Op, a functor of Eigen, applied lane by lane.
 template <class Op, class T, class... V>
 HEADMIX_WHOLE_VECTORS vector<T> each_lane(vector<T> const& a, V const&... more) {
   vector<T> y;
@@ -184,7 +185,7 @@ HEADMIX_WHOLE_VECTORS vector<T> each_lane(vector<T> const& a, V const&... more) 
   }
   return y;
 }
-/// All lanes combined by Op.
+/// The reduction of all lanes by Op.
 template <class Op, class T>
 HEADMIX_WHOLE_VECTORS T reduce(vector<T> const& a) {
   if constexpr (has_packets<Op, T>) {
@@ -200,9 +201,9 @@ HEADMIX_WHOLE_VECTORS T reduce(vector<T> const& a) {
   }
 }
 
-/// Without strides. In the type of a map, it puts the instruction set into the names of Eigen's loops over it.
+/// No strides. As a type of this namespace it puts the instruction set into the names of Eigen's loops.
 struct own_stride : Eigen::Stride<0, 0> {};
-/// n elements in memory, as a column of Eigen.
+/// Elements in memory as a column of Eigen.
 template <class T>
 using array_map = Eigen::Map<Eigen::Array<T, Eigen::Dynamic, 1>, 0, own_stride>;
 template <class T>
@@ -210,7 +211,7 @@ using const_array_map = Eigen::Map<Eigen::Array<T, Eigen::Dynamic, 1> const, 0, 
 
 }  // namespace detail
 
-/// `Width` numbers, whole registers of them: what a pointwise operation calculates with at once.
+/// `Width` numbers in whole registers: the operands of vectorized pointwise operations.
 template <class T, Index Width = line_bytes / static_cast<Index>(sizeof(T))>
 struct simd {
   static constexpr Index width = Width;
@@ -222,7 +223,7 @@ struct simd {
   HEADMIX_WHOLE_VECTORS explicit simd(double x) {
     each([x](Index) { return detail::broadcast(static_cast<T>(x)); });
   }
-  /// From numbers of T, or of a narrower type.
+  /// Loads numbers of T or of a narrower type.
   template <class S>
   HEADMIX_WHOLE_VECTORS static simd load(S const* from) {
     simd y;
@@ -234,7 +235,7 @@ struct simd {
 #pragma GCC unroll 8
     for (Index i = 0; i < registers; ++i) detail::store_as<S, T>(to + i * lanes, part[i]);
   }
-  /// All numbers added, or the largest one: neighbouring registers first, then those sums.
+  /// The sum and the maximum of all numbers, by a binary tree over the registers.
   [[nodiscard]] T sum() const { return fold<Eigen::internal::scalar_sum_op<T, T>>(); }
   [[nodiscard]] T largest() const { return fold<Eigen::internal::scalar_max_op<T, T, Eigen::PropagateFast>>(); }
 
@@ -251,7 +252,7 @@ struct simd {
     return of([&](Index i) { return vector(a.part[i] / b.part[i]); });
   }
   friend simd operator-(simd const& a) { return a.template call<Eigen::internal::scalar_opposite_op<T>>(); }
-  /// Eigen's exp of minus infinity is a small number; a masked score must be nothing.
+  /// Eigen's exp, and exactly 0 for minus infinity, a masked score, where Eigen's is a small number.
   HEADMIX_WHOLE_VECTORS friend simd exp(simd const& a) {
     return of([&](Index i) {
       vector const x = a.part[i], y = detail::each_lane<Eigen::internal::scalar_exp_op<T>, T>(x);
@@ -273,7 +274,7 @@ struct simd {
   HEADMIX_WHOLE_VECTORS friend simd unit_step(simd const& a) {
     return of([&](Index i) { return vector(a.part[i] > vector{} ? detail::broadcast(T(1)) : vector{}); });
   }
-  // A pointwise operation that compares is for single numbers only.
+  // A pointwise operation that compares numbers must have: static constexpr bool vectorizable = false;
   friend bool operator<=>(simd const&, simd const&) = delete;  // say: static constexpr bool vectorizable = false;
   friend bool operator==(simd const&, simd const&) = delete;   // say: static constexpr bool vectorizable = false;
 

@@ -1,8 +1,8 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// The tile registers of AMX: eight matrices of 16 rows and 64 bytes, and products of two that are added to a third: of
-// bfloat16s to floats, of int8 to int32. Linux gives them to a process that asks; HEADMIX_EMULATE_TILES has them made
-// of arrays that say what was forgotten.
+// The tile registers of AMX: eight matrices of 16 rows of 64 bytes. A product of two tiles is added to a third one:
+// bfloat16s to floats, int8 to int32. On Linux, a process must request them. HEADMIX_EMULATE_TILES emulates them with
+// arrays and fails on missing configurations and unwritten tiles.
 
 #include <cstddef>
 #include <cstdint>
@@ -34,7 +34,7 @@ inline constexpr Index tile_height = 16, tile_bytes = 64;
 
 #if defined(HEADMIX_EMULATE_TILES)
 
-/// Loads, stores and products between a begin and an end; all tiles are whole.
+/// Loads, stores and products of whole tiles between begin() and end(), emulated.
 struct tile_unit {
   static void begin() {
     if (state().on) fail("tiles: a thread that has them began again");
@@ -55,7 +55,7 @@ struct tile_unit {
     for (Index r = 0; r < tile_height; ++r)
       std::memcpy(static_cast<std::byte*>(to) + r * stride, at<T>(true).words[r], tile_bytes);
   }
-  /// C += A B, pair by pair, each product with one rounding.
+  /// C += A B of bfloat16s, pair by pair, each product rounded once
   template <int C, int A, int B>
   static void multiply() {
     auto& c = at<C>(true).words;
@@ -71,7 +71,7 @@ struct tile_unit {
         c[i][j] = std::bit_cast<std::uint32_t>(sum);
       }
   }
-  /// C += A B, of signed bytes, modulo 2^32.
+  /// C += A B of signed bytes, modulo 2^32
   template <int C, int A, int B>
   static void multiply_bytes() {
     auto& c = at<C>(true).words;
@@ -110,8 +110,8 @@ struct tile_unit {
 
 #elif defined(HEADMIX_ISA_HAS_TILES)
 
-/// Loads, stores and products between a begin and an end; all tiles are whole. The registers are named by hand, so no
-/// compiler keeps anything in them.
+/// Loads, stores and products of whole tiles between begin() and end(). Assembly names the registers, which no compiler
+/// allocates.
 struct tile_unit {
   static void begin() {
     struct alignas(64) configuration {
@@ -141,14 +141,14 @@ struct tile_unit {
                  : "i"(T), "r"(to), "r"(stride)
                  : "memory");
   }
-  /// C += A B
+  /// C += A B of bfloat16s
   template <int C, int A, int B>
   static void multiply() {
     asm volatile("{tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0|tdpbf16ps tmm%c0, tmm%c1, tmm%c2}"
                  :
                  : "i"(C), "i"(A), "i"(B));
   }
-  /// C += A B, of signed bytes
+  /// C += A B of signed bytes
   template <int C, int A, int B>
   static void multiply_bytes() {
     asm volatile("{tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0|tdpbssd tmm%c0, tmm%c1, tmm%c2}" : : "i"(C), "i"(A), "i"(B));
@@ -159,7 +159,7 @@ struct tile_unit {
 
 }  // namespace detail
 
-/// Whether products of bfloat16s are made of tiles: the unit has them, and so has the process, which asks once.
+/// Whether products of bfloat16s use tiles: the unit has the instructions, and the system grants them to the process.
 [[nodiscard]] inline bool has_tiles() {
 #if defined(HEADMIX_ISA_HAS_TILES) && !defined(HEADMIX_EMULATE_TILES)
   static bool const granted = headmix::detail::grant_tiles();
@@ -169,7 +169,7 @@ struct tile_unit {
 #endif
 }
 
-/// Whether products of int8 are made of tiles. The unit's flags must have them, and so must the processor.
+/// Whether products of int8 use tiles: the unit and the processor have the instructions.
 [[nodiscard]] inline bool has_byte_tiles() {
 #if defined(HEADMIX_EMULATE_TILES)
   return true;

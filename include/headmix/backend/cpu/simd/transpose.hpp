@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Transposes, a square of registers at a time.
+// Transposes of matrices, by squares of registers.
 
 #include <cstddef>
 #include <utility>
@@ -12,15 +12,15 @@ HEADMIX_QUIET_BOUNDS
 
 namespace headmix::cpu_kernels::inline HEADMIX_ISA::detail {
 
-/// The first (half 0) or the last halves of two vectors, element by element from one and the other.
+/// Interleaves the first (Half 0) or the last (Half 1) halves of two vectors.
 template <int Half, class V, std::size_t... J>
 V interleave(V const& a, V const& b, std::index_sequence<J...>) {
   constexpr std::size_t n = sizeof...(J), begin = Half * n / 2;
   return shuffle<static_cast<int>(begin + J / 2 + J % 2 * n)...>(a, b);
 }
 
-/// Transposes a square with as many rows as a vector has elements. To interleave the rows with those half the square
-/// behind them moves a bit of the row's number into that of the column: after all bits have moved, rows are columns.
+/// Transposes a square of lanes<T> rows. To interleave rows r and r + n / 2 moves a bit of the row's number to the
+/// column's: after log2(n) steps all bits have moved.
 template <class T, class S>
 HEADMIX_WHOLE_VECTORS void transpose_square(T* to, Index to_row, S const* from, Index from_row) {
   constexpr int n = lanes<T>;
@@ -42,7 +42,7 @@ HEADMIX_WHOLE_VECTORS void transpose_square(T* to, Index to_row, S const* from, 
   for (int r = 0; r < n; ++r) store(to + r * to_row, row[r]);
 }
 
-/// to (row-major, `to_row` elements from row to row) = the transpose of `from`, whose numbers may be narrower.
+/// to = from^T, row-major with `to_row` elements from row to row; numbers of `from` may be narrower.
 template <class T, class S>
 void transpose(T* to, Index to_row, view<S> from) {
   constexpr Index n = lanes<T>;
