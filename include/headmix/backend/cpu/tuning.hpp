@@ -16,8 +16,8 @@ inline constexpr int mr = 6;
 /// Registers in a row of c: nr columns.
 inline constexpr int nr_vectors = vector_bytes == 64 ? 4 : 2;
 /// Rows of a panel of b: 128 KiB of the L2 cache; c is read and written once per kc multiply-adds. A deeper product has
-/// panels of deep_kc rows, fewer where the L2 cache may have 512 KiB: a and c take a part, and rows of weights a power
-/// of 2 apart share cache sets.
+/// panels of deep_kc rows, less than kc where the L2 cache may have 512 KiB: a and c take a part of it, and rows of
+/// weights a power of 2 apart share cache sets.
 inline constexpr Index kc = 512, deep_kc = vector_bytes == 64 ? 512 : 256;
 
 /// The largest depth of a product, or slots of a sum of outer products, that is summed in the accumulator type. Deeper

@@ -63,11 +63,11 @@ inline void add_by_keys(view<float> sum, block_pairs const& pairs, pair* rows, t
       return;
     }
     // Whole pairs: a row beside the span does not see the keys and has zeros in the tile.
-    Index const top = part.first / 2, depth = (part.last + 1) / 2 - top, stride = block_pairs::tile_row;
-    packed_pairs_a const a{pairs.tile + top * stride + first - begin, stride};
+    Index const first_pair = part.first / 2, depth = (part.last + 1) / 2 - first_pair, stride = block_pairs::tile_row;
+    packed_pairs_a const a{pairs.tile + first_pair * stride + first - begin, stride};
     each_value_panel<float>(sum.cols, [&](Index j, int vectors, Index width) {
       multiply_pair_columns(vectors, last - first, (std::min)(width, sum.cols - j), 0, 2 * depth, a,
-                            block_pairs::panel(rows, j) + top * width, width, accumulate,
+                            block_pairs::panel(rows, j) + first_pair * width, width, accumulate,
                             strided_rows<float>{sum.row(first) + j, sum.row_stride});
     });
   });

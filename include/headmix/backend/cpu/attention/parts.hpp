@@ -117,12 +117,12 @@ class gradient_parts {
   template <AttentionMask M>
   [[nodiscard]] double work_of(row_block const& block) const {
     Index const keys = x_.keys.length(block.sequence);
-    auto const seen = [&](Index i) {
+    auto const visible = [&](Index i) {
       key_range const range = searched_visible_range<M>(x_.row(block.sequence, block.list, i).position, keys);
       return static_cast<double>(range.end - range.begin);
     };
     // A row costs about 32 keys besides those that it sees.
-    return static_cast<double>(block.rows) * (32 + (seen(block.first) + seen(block.first + block.rows - 1)) / 2);
+    return static_cast<double>(block.rows) * (32 + (visible(block.first) + visible(block.first + block.rows - 1)) / 2);
   }
   /// A stable sort by the binary logarithm of the work, descending.
   void sort(Index* order) const {

@@ -85,9 +85,9 @@ view<T> keys_of(attention_extents const& x, view<T> v, Index sequence, Index kv_
 /// The range of keys that a query at the position may see: the mask's range within [0, keys), {0, 0} if empty.
 template <AttentionMask M>
 key_range visible_range(Index position, Index keys) {
-  key_range seen = visible_keys<M>(position, keys);
-  seen = {(std::max)(seen.begin, Index{0}), (std::min)(seen.end, keys)};
-  return seen.begin >= seen.end ? key_range{0, 0} : seen;
+  key_range range = visible_keys<M>(position, keys);
+  range = {(std::max)(range.begin, Index{0}), (std::min)(range.end, keys)};
+  return range.begin >= range.end ? key_range{0, 0} : range;
 }
 
 /// visible_range; for a mask without a range, the smallest range with all keys that the query sees, found by tests.

@@ -18,8 +18,8 @@ namespace detail {
 struct outer_block {
   static constexpr Index slots = tuning::outer_slots, rows = tuning::outer_rows;
   template <class T>
-  [[nodiscard]] static constexpr Index packed_a_size(Index total) {
-    return packed_a<T>::size((std::min)(total, rows), slots);
+  [[nodiscard]] static constexpr Index packed_a_size(Index dw_rows) {
+    return packed_a<T>::size((std::min)(dw_rows, rows), slots);
   }
   template <class T>
   [[nodiscard]] static constexpr Index b_panel_size() {
@@ -34,17 +34,17 @@ struct outer_block {
   [[nodiscard]] static constexpr bool is_deep(Index all_slots) { return all_slots > tuning::product_depth; }
   /// Numbers of a task's sums, where dw is narrower or parts are added.
   template <class S>
-  [[nodiscard]] static constexpr Index sums_size(Index total, bool deep) {
-    return widens<S> || deep ? (std::min)(total, rows) * tuning::outer_most_cols : 0;
+  [[nodiscard]] static constexpr Index sums_size(Index dw_rows, bool deep) {
+    return widens<S> || deep ? (std::min)(dw_rows, rows) * tuning::outer_most_cols : 0;
   }
-  [[nodiscard]] static constexpr Index totals_size(Index total, bool deep) {
-    return deep ? (std::min)(total, rows) * tuning::outer_most_cols : 0;
+  [[nodiscard]] static constexpr Index totals_size(Index dw_rows, bool deep) {
+    return deep ? (std::min)(dw_rows, rows) * tuning::outer_most_cols : 0;
   }
   template <class S>
-  [[nodiscard]] static constexpr Index worker_bytes(Index total, bool deep) {
+  [[nodiscard]] static constexpr Index worker_bytes(Index dw_rows, bool deep) {
     using T = accumulator_t<S>;
-    return scratch_bytes<T>(packed_a_size<T>(total)) + scratch_bytes<T>(b_panel_size<T>()) +
-           scratch_bytes<T>(sums_size<S>(total, deep)) + scratch_bytes<double>(totals_size(total, deep));
+    return scratch_bytes<T>(packed_a_size<T>(dw_rows)) + scratch_bytes<T>(b_panel_size<T>()) +
+           scratch_bytes<T>(sums_size<S>(dw_rows, deep)) + scratch_bytes<double>(totals_size(dw_rows, deep));
   }
 };
 
@@ -222,7 +222,7 @@ void grouped_outer_by_dots(executor_ref executor, view<S> dw, view<S const> x, v
 }  // namespace detail
 
 /// dw[e] = sum over the slots s of expert e, ascending, of x.row(s / x_slots)^T dy.row(s / dy_slots), or += with
-/// `accumulate`. An expert without slots gets 0, or keeps what it has.
+/// `accumulate`. An expert without slots gets 0, or keeps its numbers.
 template <ProductPrecision Products, class S>
 void grouped_outer(Products, executor_ref executor, view<S> dw, view<std::type_identity_t<S const>> x,
                    view<std::type_identity_t<S const>> dy, view<Int const> perm, view<Int const> offsets, Index x_slots,
