@@ -94,7 +94,8 @@ struct gradient_panels {
   typename Operands::values key_rows;
 };
 
-/// The gradient of a block of rows: d_k and d_v (of the sequence and head) = or +=, its rows of a.d_q =.
+/// The gradient of a block of rows: overwrites or adds to d_k and d_v of the sequence and head, overwrites its rows of
+/// a.d_q.
 /// @param exactly  whether each row of d_q reads only the keys that it sees: see attention_block
 template <AttentionMask M, class Operands, class S, class T, class Map>
 void attention_gradient_block(attention_backward<S, Map> const& a, row_block const& block,

@@ -170,7 +170,7 @@ struct partial_softmax {
   }
 };
 
-/// A cache of single numbers, which are widened.
+/// A cache of single numbers, which are widened if S is narrow.
 template <class S>
 struct wide_cache {
   using number = accumulator_t<S>;

@@ -187,8 +187,7 @@ struct gradient_rows {
       return p;
     }
   }
-  /// p = the probabilities of the keys [begin, end), of one stored tile, from the forward pass; row 0 is its row
-  /// `first`.
+  /// p = the probabilities of the keys [begin, end) of one stored tile; row 0 of p is the stored row `first`.
   HEADMIX_WHOLE_VECTORS void read(view<T> p, stored_probabilities<T const> const& stored, Index first, Index begin,
                                   Index end) const {
     static_assert(attention_tile::keys % gradient_tile::keys == 0 && gradient_tile::rows % lanes<T> == 0,

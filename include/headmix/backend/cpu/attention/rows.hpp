@@ -76,7 +76,7 @@ class block_table {
   Index const* begins_;
 };
 
-/// The rows of v, which is k, v or their gradient, of a sequence and head.
+/// The rows of a sequence and head of `v`, which is k, v or a gradient.
 template <class T>
 view<T> keys_of(attention_extents const& x, view<T> v, Index sequence, Index kv_head) {
   return v.middle_rows(x.keys.begin(sequence), x.keys.length(sequence)).middle_cols(kv_head * x.head_dim, x.head_dim);

@@ -140,7 +140,7 @@ struct sum_worker {
     }
     from[n] = to_row;
   }
-  /// A copy of a row of x with unit stride, in place n.
+  /// Row n of the copies = a row of x, with unit stride.
   S const* copy_row(Index n, S const* row, Index stride) const {
     S* const to_row = reinterpret_cast<S*>(gathered) + n * depth;
     for (Index j = 0; j < depth; ++j) to_row[j] = row[j * stride];

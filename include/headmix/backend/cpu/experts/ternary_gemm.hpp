@@ -185,7 +185,7 @@ struct dots_of_tiles : codes_in_bytes {
     constexpr Index height = tile_height;
     if constexpr (R == 1) {
 #if defined(__AVX512VNNI__)
-      // A tile would have one row.
+      // A tile of x would have one row that counts.
       dots_of_bytes::multiply<1>(sums, numbers, number_sums, weights, words);
 #else
       std::int8_t const* same_numbers[height];

@@ -11,7 +11,7 @@
 namespace headmix::cpu_kernels::inline HEADMIX_ISA::detail {
 
 /// c = a b or c += a b for m rows c(i) of successive elements and any b, also of narrower numbers. Panels of b are
-/// packed on the stack, for many rows in the course of the product before, unless they lie like that or few rows use
+/// packed on the stack, for many rows in the course of the product before; not where b has their layout or few rows use
 /// them.
 template <class T, class A, class C, class B, class PrefetchRows = no_row_prefetch<T>>
 void multiply_panels(Index m, C c, A const& a, view<B> b, bool accumulate, PrefetchRows prefetch_rows = {}) {
@@ -67,7 +67,7 @@ void multiply_panels(view<T> c, view<std::type_identity_t<T const>> a, view<B> b
   }
   if (2 * block::mr > c.rows || block::nr >= b.cols)
     return multiply_panels<T>(c.rows, rows_from(0), strided_a<T>{a}, b, accumulate);
-  // To pack a pays where several panels of b use it.
+  // Packing a pays where several panels of b use it.
   constexpr Index height = tuning::packed_a_panels * block::mr, depth = tuning::packed_a_depth;
   alignas(64) T a_data[packed_a<T>::size(height, depth)];
   for (Index i = 0; i < c.rows; i += height)

@@ -189,7 +189,7 @@ struct pairs_a {
 struct tiled_a : pairs_a<strided_rows<bfloat16 const>> {
   [[nodiscard]] tile_a tiles(Index i, Index, Index k, Index, bfloat16*) const { return {rows(i) + k, rows.stride}; }
 };
-/// a packed by pack_pairs(), which read its columns as rows: pairs of successive columns, `width` pairs apart.
+/// a packed by pack_pairs() from its columns: rows of pairs of two successive columns, `width` pairs apart.
 struct packed_pairs_a {
   static constexpr bool in_place = false;
   pair const* data;

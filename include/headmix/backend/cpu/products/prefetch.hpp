@@ -89,7 +89,7 @@ class panel_prefetch {
   /// @param copy  memory for the packed panel, or null
   panel_prefetch(view<B> panel, Index steps, T* copy = nullptr)
       : panel_(panel.col_stride == 1 ? panel : panel.transposed()),
-        // Columns a power of 2 apart would evict each other from the first-level cache.
+        // Columns a power of 2 apart would evict each other from the L1 cache.
         target_(copy                    ? prefetch_target::copy
                 : panel.col_stride == 1 ? prefetch_target::l1
                                         : prefetch_target::l2),
