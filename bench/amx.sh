@@ -3,8 +3,8 @@
 # Everything that a CPU with AMX must answer, in one run of about an hour: bench/amx.sh <folder>. Logs go to the folder,
 # and <date>-amx-cpu.md, the page to commit under bench/results/. Without AMX it says so and exits with 77; where
 # something is wrong, with 1.
-# PYTHON: one that has PyTorch (bench/peers/requirements.txt); without it nothing is timed beside it. TEXT: what
-# headmix-lm trains on; without it nothing is trained. ONLY: steps to run, of "tests rows peers training". ANY_CPU=1: the
+# PYTHON: a Python with PyTorch (bench/baselines/requirements.txt); without it, the comparison is skipped. TEXT: the
+# headmix-lm trains on; without it nothing is trained. ONLY: steps to run, of "tests rows baselines training". ANY_CPU=1: the
 # same on a CPU without AMX, to try the script; the page then has another name.
 set -uo pipefail
 [ $# -eq 1 ] || { echo "usage: bench/amx.sh <folder>" >&2; exit 2; }
@@ -30,7 +30,7 @@ esac
 page="$out/$(date +%F)-$kind-cpu.md" wrong=0
 commit="$(git log -1 --format=%h)"
 [ -z "$(git status --short)" ] || commit+=" (changed)"
-wanted() { case " ${ONLY:-tests rows peers training} " in *" $1 "*) true ;; *) false ;; esac; }
+wanted() { case " ${ONLY:-tests rows baselines training} " in *" $1 "*) true ;; *) false ;; esac; }
 
 notes="$out/notes.md" tables="$out/tables.md"
 : >"$notes"
@@ -70,7 +70,7 @@ if wanted tests; then
 fi
 
 build="$out/build" bench="$out/build/bench/bench/headmix-bench"
-if wanted rows || wanted peers; then
+if wanted rows || wanted baselines; then
   step build sh -c "cmake --preset bench -B '$build/bench' && cmake --build '$build/bench' --target headmix-bench -j$(nproc)"
   conclude "headmix-bench" build $?
   # The kernel may refuse the tiles that the CPU has.
@@ -87,14 +87,14 @@ if wanted rows; then
   { echo '```'; cat "$out/rows.log"; echo '```'; } >>"$tables"
   conclude "rows over bfloat16" rows $status
 fi
-if wanted peers; then
-  if "$PYTHON" -c 'import torch' 2>"$out/peers.log"; then
-    peers=(--threads 1 --filter 'S2|S3')
-    step peers "$PYTHON" bench/peers/compare.py --headmix "$bench" "${peers[@]}"
+if wanted baselines; then
+  if "$PYTHON" -c 'import torch' 2>"$out/baselines.log"; then
+    baselines=(--threads 1 --filter 'S2|S3')
+    step baselines "$PYTHON" bench/baselines/compare.py --headmix "$bench" "${baselines[@]}"
     status=$?
-    section "Beside PyTorch" "compare.py --headmix headmix-bench ${peers[*]}"
-    cat "$out/peers.log" >>"$tables"
-    conclude "beside PyTorch" peers $status
+    section "Beside PyTorch" "compare.py --headmix headmix-bench ${baselines[*]}"
+    cat "$out/baselines.log" >>"$tables"
+    conclude "beside PyTorch" baselines $status
   else
     note "beside PyTorch: skipped, $PYTHON has no PyTorch"
   fi

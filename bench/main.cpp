@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // headmix-bench: runs the rows and prints one line for each. Google Benchmark's options and environment variables work.
-// With --layer moh --heads 16 --active 8 it times one layer beside dense attention (beside_dense/configuration.hpp).
+// With --layer moh --heads 16 --active 8 it times one layer beside dense attention (vs_dense/configuration.hpp).
 // With --sizes T=4096,head_dim=96 it times the rows that have these sizes, with them. With --on_request it runs the
 // rows whose names it reads, one a line, for a program that alternates them with its own.
 
@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "beside_dense/configuration.hpp"
+#include "vs_dense/configuration.hpp"
 #include "headmix/core/version.hpp"
 #include "machine.hpp"
 #include "rows.hpp"
@@ -91,7 +91,7 @@ void answer_requests() {
 int run(int argc, char** argv) {
   if (std::vector<std::string> const own(argv + (argc > 0 ? 1 : 0), argv + argc);
       std::find(own.begin(), own.end(), "--layer") != own.end()) {
-    bench::time_beside_dense(bench::parse_configuration(own));
+    bench::time_vs_dense(bench::parse_configuration(own));
     return 0;
   }
   // Seven repetitions are enough for bench/compare to tell two runs apart. What the caller asks for, here or in the

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Edge cases of rounding to 8 bits and to ternary weights, and of sums of their products. Products with packed weights:
-// cpu_kernels_test.cpp; all their implementations: tests/dots/ternary_test.cpp.
+// cpu_kernels_test.cpp; all their implementations: tests/bf16_products/ternary_test.cpp.
 
 #include <doctest/doctest.h>
 

@@ -3,7 +3,7 @@
 
 #include "moh.hpp"
 
-namespace moh_twin_test {
+namespace moh_composed_twin_test {
 
 using namespace headmix;
 using namespace headmix::test;
@@ -28,4 +28,4 @@ TEST_CASE("moh: products of all heads, which are chosen by their queries") {
   });
 }
 
-}  // namespace moh_twin_test
+}  // namespace moh_composed_twin_test

@@ -69,7 +69,7 @@ void print(Comparison const& r) {
 
 }  // namespace
 
-void time_beside_dense(Configuration const& c) {
+void time_vs_dense(Configuration const& c) {
   if (!c.svg.empty()) headmix::OutputFile const writable(c.svg);  // before minutes are spent
   std::printf(
       "%s, model width %td, mask %s, float, %td thread%s, one sequence; beside dense attention with %td heads\n",

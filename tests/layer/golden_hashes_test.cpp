@@ -21,7 +21,7 @@
 #include "headmix/layer/smoe.hpp"
 #include "headmix/program/module.hpp"
 
-namespace digests_test {
+namespace golden_hashes_test {
 
 using namespace headmix;
 
@@ -122,7 +122,7 @@ void check(Record const& expected, X... sizes) {
 
 }  // namespace
 
-TEST_CASE("digests: MoA") {
+TEST_CASE("golden hashes: MoA") {
   check<Moa<6, 4, SoftmaxTopK<5, 2>>>({23, 43, 5824, 15784756907932957856u});
   check<Moa<6, 4, NoisyTopK<5, 3, sampled<1>>, query_bias, key_bias, value_bias, output_bias, kv_heads<2>, rope<>,
             causal, probability_dropout<1, 4>, output_dropout<1, 8>>>({40, 73, 15680, 17685364768402859837u});
@@ -131,7 +131,7 @@ TEST_CASE("digests: MoA") {
   check<L, true>({19, 40, 7808, 7615869997317454863u}, at<L::model_dim>(6), at<L::head_dim>(3), at<L::experts>(5),
                  at<L::top_k>(2));
 }
-TEST_CASE("digests: MoH") {
+TEST_CASE("golden hashes: MoH") {
   check<Moh<6, 4, TwoStage<1, 3, 2>, query_bias, key_bias, value_bias, output_bias, kv_heads<2>, rope<100>,
             sliding_window<3>, padded>>({44, 92, 10688, 1223862409298559756u});
   check<Moh<6, 4, TwoStage<0, 4, 2, scaling::paper>, qk_norm, context_dim<5>, probability_dropout<1, 4>,
@@ -141,13 +141,13 @@ TEST_CASE("digests: MoH") {
       {35, 78, 18688, 9208028959844147335u});
   check<Moh<6, 4, QueryNorm<1, 3, 2, estimator::active>, query_bias>>({32, 59, 12096, 8227356584441532669u});
 }
-TEST_CASE("digests: multi-head attention") {
+TEST_CASE("golden hashes: multi-head attention") {
   check<MultiHead<6, 4, 2, query_bias, key_bias, value_bias, output_bias, kv_heads<2>, rope<>, causal,
                   output_dropout<1, 8>>>({12, 26, 4160, 18166195609228863561u});
   check<MultiHead<6, 4, 2, cosine_scores<7>, relative_position_bias<2, 3, 8>, key_bias, padded>>(
       {21, 52, 11968, 6353940946381491989u});
 }
-TEST_CASE("digests: MAE") {
+TEST_CASE("golden hashes: MAE") {
   using L = Mae<6, 4, 2, causal, rope<>, padded, output_bias, probability_dropout<1, 4>, gate_dim<5>>;
   check<L>({23, 50, 8192, 15762255057606699758u});
   check<Mae<6, 4, 3, left_out_heads<2>, context_dim<5>, output_dropout<1, 8>>, true>(
@@ -155,7 +155,7 @@ TEST_CASE("digests: MAE") {
   check<L::expert<choice::drawn>>({28, 41, 5312, 13137333144594832988u});
   check<L::mean>({11, 23, 5504, 12622866022649389601u});
 }
-TEST_CASE("digests: MH-MoE") {
+TEST_CASE("golden hashes: MH-MoE") {
   check<MhMoe<6, 3, SoftmaxTopK<4, 2, gating::raw, loss::first_choice_balance, init<fan_in_uniform>>, FeedForward<5>,
               head_bias, merge_bias, subtoken_residual, shared_expert<FeedForward<7, activation::gelu>>, padded,
               output_dropout<1, 8>>>({24, 56, 16704, 7604774193562099825u});
@@ -164,4 +164,4 @@ TEST_CASE("digests: MH-MoE") {
   check<Smoe<6, SoftmaxTopK<4, 2>, FeedForward<5, activation::relu>>>({20, 37, 4352, 9065721910073344215u});
 }
 
-}  // namespace digests_test
+}  // namespace golden_hashes_test

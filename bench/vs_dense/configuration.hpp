@@ -71,6 +71,6 @@ struct Comparison {
                                std::vector<Comparison> const& by_active);
 
 /// Times the layer, prints the tables and writes the picture.
-void time_beside_dense(Configuration const& c);
+void time_vs_dense(Configuration const& c);
 
 }  // namespace bench

@@ -2,7 +2,7 @@
 """Times PyTorch beside headmix on the CPU and prints a table in Markdown. Rounds alternate: ours, theirs, ours, theirs.
 Run it with the Python that has PyTorch (requirements.txt); headmix-bench and headmix-lm as the presets build them:
 
-  VENV/bin/python bench/peers/compare.py --headmix build/bench/bench/headmix-bench
+  VENV/bin/python bench/baselines/compare.py --headmix build/bench/bench/headmix-bench
       --lm build/demo/examples/language_model/headmix-lm --text tinyshakespeare.txt
 
 Layers: the mean of some passes a round, forward without gradients, or forward with all gradients; one thread by CPU

@@ -6,7 +6,7 @@
 #include <headmix/headmix.hpp>
 #include <utility>
 
-namespace traps_test {
+namespace pitfalls_test {
 
 using namespace headmix;
 
@@ -50,12 +50,12 @@ void has_masks_of_its_own() {
 
 }  // namespace
 
-TEST_CASE("traps: uses and times of a layer have masks and starts of their own") {
+TEST_CASE("pitfalls: uses and times of a layer have masks and starts of their own") {
   has_masks_of_its_own<Twice>();
   has_masks_of_its_own<Repeated>();
 }
 
-TEST_CASE("traps: modules of one seed are replicas, those with names have masks and starts of their own") {
+TEST_CASE("pitfalls: modules of one seed are replicas, those with names have masks and starts of their own") {
   std::vector<float> x(100 * 64, 1);
   auto const agreement = [&x](std::uint64_t first, std::uint64_t second) {
     Module<Drop, Cpu<float>> a(first), b(second);
@@ -75,4 +75,4 @@ TEST_CASE("traps: modules of one seed are replicas, those with names have masks 
   }
 }
 
-}  // namespace traps_test
+}  // namespace pitfalls_test

@@ -36,7 +36,7 @@ expect() { # <number of times> <text>
 [ "$(run env TEXT="$folder/text")" = 0 ] || { cat "$folder/log"; exit 1; }
 expect 7 ": passed"
 expect 1 "asked: --benchmark_filter=bfloat16"
-expect 1 "| a table of bench/peers/compare.py |"
+expect 1 "| a table of bench/baselines/compare.py |"
 expect 2 "asked: --text $folder/text --scalar"
 expect 1 "products of bfloat16 are made of: pretended ones"
 
@@ -44,7 +44,7 @@ expect 1 "products of bfloat16 are made of: pretended ones"
 expect 1 "training in bfloat16: FAILED (3): error: broken on purpose"
 expect 6 ": passed"
 
-[ "$(run env NO_TORCH=1 ONLY="peers training")" = 0 ] || { cat "$folder/log"; exit 1; }
+[ "$(run env NO_TORCH=1 ONLY="baselines training")" = 0 ] || { cat "$folder/log"; exit 1; }
 expect 1 "beside PyTorch: skipped"
 expect 1 "training: skipped"
 
