@@ -10,7 +10,7 @@
 
 namespace headmix {
 
-/// The larger one.
+/// max(a, b).
 template <std::floating_point T>
 HEADMIX_HD constexpr T maximum(T a, T b) {
   return a > b ? a : b;

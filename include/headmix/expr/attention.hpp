@@ -1,29 +1,29 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Attention as one node: o = softmax(scores) v over the keys that the mask allows, sequence by sequence. The scores are
-// never stored. Its meaning is the composed expression softmax(q % t(k) / sqrt(d_h)) % v of each sequence and head.
+// Attention as one node: o = softmax(scores) v over the keys that the mask allows, for each sequence and head. It
+// equals the composed expression softmax(q % t(k) / sqrt(d_h)) % v, but scores are never stored.
 
 #include "headmix/expr/attention_ops.hpp"
 #include "headmix/expr/expert.hpp"
 
 namespace headmix {
 
-/// The heads of attention where tokens choose them: index Int [T, K] chooses among E heads. Buffer 0 of the order lists
-/// the slots of every sequence and head, buffer 1 says where each list begins.
+/// Attention heads chosen by tokens: index Int [T, K] chooses among E heads. Buffer 0 of Order lists the slots of every
+/// sequence and head, buffer 1 the offsets of these lists.
 template <Expr Order, Extent Heads>
 struct head_rows {};
-/// A number that is added to the score of every query and key: B is [positions * Keys, heads], row position * Keys + s
-/// for key s of the query at this position. It is the same for all sequences.
+/// A bias that is added to the scores: B is [positions * Keys, heads], row position * Keys + s for key s of the query
+/// at this position. All sequences have the same bias.
 template <Expr B, Extent Keys>
 struct score_bias {};
 
-/// Heads that tokens choose, for `attention`: index Int [T, K], every head at most once in a row.
+/// Option of `attention`: the heads chosen by each token, index Int [T, K], no head twice in a row.
 template <Selection Chosen>
 constexpr auto rows_of_heads(Chosen index) {
   constexpr auto order = sort_by_expert<rows<Chosen>>(index);
   return head_rows<std::remove_const_t<decltype(order)>, domain<Chosen>>{};
 }
-/// A bias for `attention`: b [Keys * Keys, heads], Keys the length of the longest sequence.
+/// Option of `attention`: a bias b [Keys * Keys, heads], Keys the length of the longest sequence.
 template <Extent Keys, Expr B>
 constexpr score_bias<B, Keys> bias_of_scores(B) {
   return {};
@@ -61,7 +61,7 @@ struct are_maps {
   static constexpr bool value = std::is_base_of_v<score_map, What>;
 };
 
-/// The parts of an attention, and their operands, for something that it is given.
+/// The parts of an attention and their operands, from one option of `attention`.
 template <class Heads, class What>
 struct part_for;
 template <class Heads, Expr Order, Extent Chosen>
@@ -88,7 +88,7 @@ struct part_for<Heads, score_maps<Own>> {
   using parts = type_list<>;
   using operands = type_list<>;
 };
-/// Of the maps that are given one by one.
+/// Score maps that are given one by one.
 template <class Heads, class... M>
 struct part_for<Heads, type_list<M...>> : part_for<Heads, score_maps<Heads, M...>> {};
 template <class Keep>
@@ -112,7 +112,7 @@ struct heads_for<Q, K, KvHeads, type_list<head_rows<Order, Chosen>, More...>> {
   using type = Chosen;
 };
 
-/// The parts in the order of their operands, whatever that in the call was.
+/// The parts in the order of their operands, whatever the order of the options.
 template <class Heads, class Keep, class Where, class Biases, class Lists, class Maps>
 struct attention_parts;
 template <class Heads, class Keep, class... Where, class... Bias, class... List, class Maps>
@@ -136,22 +136,21 @@ constexpr auto make_attention(Q q, K k, V v, type_list<Part...>, type_list<A...>
 
 }  // namespace detail
 
-/// What `attention` takes behind q, k and v.
+/// An option of `attention`, behind q, k and v.
 template <class What>
 concept AttentionPart = std::is_base_of_v<score_map, What> || detail::is_head_rows<What> ||
     detail::is_score_bias<What> || detail::is_score_maps<What>;
 
-/// o = softmax(scores) v with scores q k^T / sqrt(d_h), or as the variant says; d_h = cols(k) / KvHeads.
+/// o = softmax(scores) v with scores q k^T / sqrt(d_h), or those of the variant; d_h = cols(k) / KvHeads.
 ///
 /// q [n T, heads d_h] (MoA: n rows per token, one for each chosen expert), k and v [S, KvHeads d_h]; the result has the
 /// shape of q. Head i of a row reads key/value head i KvHeads / heads. A query that sees no key gives 0.
 ///
-/// `what` else, in any order:
-/// - `rows_of_heads(index)`, where tokens choose heads: q [K T, d_h] has one row for each slot (token, choice), and
-/// only
-///   those rows are attended;
+/// Options, in any order:
+/// - `rows_of_heads(index)`: tokens choose heads. q [K T, d_h] has one row per slot (token, choice); only these rows are
+///   attended;
 /// - `bias_of_scores<Keys>(b)`;
-/// - score maps, which come one after the other and after the bias; or a `score_maps` of them.
+/// - score maps, applied in their order and after the bias; or one `score_maps` of them.
 ///
 /// @tparam ProbabilityDropout  dropout of the probabilities, `draws::keep<n, d>`; void for none
 template <AttentionVariant Variant, Extent KvHeads = size<1>, class ProbabilityDropout = void, Expr Q, Expr K, Expr V,

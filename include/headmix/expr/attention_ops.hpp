@@ -15,8 +15,8 @@ namespace ops {
 template <class Spec>
 struct attention_gradient;
 
-/// Buffer 0: o, the shape of q. For the gradient, buffer 1: the log-sum-exp of the scores, and buffer 2: probabilities,
-/// if the backend stores them (see attention_forward).
+/// Buffer 0: o, of the shape of q. With a gradient, also buffer 1: the log-sum-exp of the scores, and buffer 2: the
+/// probabilities, if the backend stores them (see attention_forward).
 template <class Spec>
 struct attention : operation {
   static constexpr bool needs_scratch = true;
@@ -80,7 +80,7 @@ struct attention : operation {
   static void eval(auto const& run, auto... operands) {
     run.backend.template attention<typename Spec::mask>(problem(run, operands...), run.scratch);
   }
-  /// `further` ends with the value.
+  /// The last element of `further` is the value o.
   static constexpr auto vjp(auto dy, auto q, auto k, auto v, auto... further) {
     return pull(std::make_integer_sequence<int, sizeof...(further) - 1>{}, type_list<decltype(further)...>{}, dy, q, k,
                 v);
@@ -99,7 +99,7 @@ struct attention : operation {
   }
 };
 
-/// The operands of gradients: q, k, v, o, the log-sum-exp, the probabilities, the gradient of o, and the further ones.
+/// Operands of gradients: q, k, v, o, the log-sum-exp, the probabilities, the gradient of o, and further operands.
 template <class Spec>
 struct attention_pullback : operation {
   static constexpr bool needs_scratch = true;
@@ -175,7 +175,7 @@ struct attention_bias_gradient : attention_pullback<Spec> {
   }
 };
 
-/// Buffer i: the gradient by operand i of the score maps, summed over the sequences.
+/// Buffer i: the gradient of operand i of the score maps, summed over the sequences.
 template <class Spec>
 struct attention_operand_gradient : attention_pullback<Spec> {
   static constexpr int outputs = Spec::map::operands;
@@ -208,7 +208,7 @@ struct attention_operand_gradient : attention_pullback<Spec> {
   }
 
  private:
-  /// f(outputs, operands...)
+  /// Calls f(outputs, operands...).
   template <int... Out, int... In, class First, class... More>
   static auto split(std::integer_sequence<int, Out...>, std::integer_sequence<int, In...>,
                     std::tuple<view<First>, More...> const& all, auto const& f) {

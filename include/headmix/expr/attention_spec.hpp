@@ -1,7 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// What an attention is besides its operands q, k and v: how queries and keys become scores, which heads there are, and
-// the parts that it may have.
+// The specification of an attention without its operands q, k and v: the scores, the heads, and optional parts.
 
 #include <cmath>
 #include <tuple>
@@ -16,16 +15,16 @@
 
 namespace headmix {
 
-/// How scores come of queries and keys: a mask alone stands for scores of q k^T / sqrt(d_h); a custom variant
-/// names its `mask` and what products are multiplied by, `scale(d_h)`. What else there is to scores is written as
-/// expressions: of q and k before the attention, and as a `score_bias`.
+/// Scores of queries and keys: a mask alone stands for scores q k^T / sqrt(d_h). A custom variant names its `mask` and
+/// the factor of products, `scale(d_h)`. Other changes of scores are expressions: of q and k before the attention, a
+/// bias, or score maps.
 template <class V>
 concept AttentionVariant = AttentionMask<V> || requires(Index head_dim) {
   requires AttentionMask<typename V::mask>;
   { V::scale(head_dim) } -> std::convertible_to<double>;
 };
 
-/// Scores of q k^T: queries and keys come with their lengths as they shall be (cosine attention).
+/// Scores q k^T without a factor: queries and keys are scaled before (cosine attention).
 template <AttentionMask Mask>
 struct unscaled {
   using mask = Mask;
@@ -34,10 +33,10 @@ struct unscaled {
 };
 
 namespace archetype {
-/// The least that a variant is.
+/// The members that a variant needs.
 struct variant {
   using mask = full;
-  /// The factor of scores for a head's width.
+  /// The factor of scores for heads of this width.
   static double scale(Index) { return 0.5; }
 };
 }  // namespace archetype
@@ -66,8 +65,8 @@ struct attention_bias_gradient;
 template <class Spec>
 struct attention_operand_gradient;
 
-/// What an attention may have besides q, k and v. A part names its operands when it puts them into the problem that a
-/// kernel gets; `At` says where they begin in a tuple of the operands behind q, k and v.
+/// Base of the optional parts of an attention. A part binds its operands to the problem of a kernel; `At` is the
+/// position of its first operand in the tuple of operands behind q, k and v.
 struct attention_part {
   template <class Heads, class... A>
   static constexpr auto checks() {
@@ -79,7 +78,7 @@ struct attention_part {
     return none{};
   }
 };
-/// Dropout of the probabilities; its random key.
+/// Dropout of the probabilities; its operand is a random key.
 template <class Keep>
 struct probability_dropout : attention_part {
   static constexpr int operands = 1;
@@ -88,7 +87,7 @@ struct probability_dropout : attention_part {
     problem.dropout = {std::get<At>(all).data, random_stream::attention_dropout, Keep::rate};
   }
 };
-/// Tokens choose among Heads; slots, offsets of the lists of rows.
+/// Heads chosen by tokens; its operands are the slots and the offsets of the lists of rows.
 template <class Heads>
 struct chosen_heads : attention_part {
   static constexpr int operands = 2;
@@ -98,7 +97,7 @@ struct chosen_heads : attention_part {
     problem.extents.chosen = {std::get<At>(all).data, std::get<At + 1>(all).data};
   }
 };
-/// The bias of scores.
+/// The bias of scores; its operand is the bias.
 template <class Keys>
 struct scores_with_bias : attention_part {
   static constexpr int operands = 1;
@@ -115,8 +114,8 @@ struct scores_with_bias : attention_part {
   static constexpr auto gradient(auto... a) {
     return make<attention_bias_gradient<Spec>>(a...);
   }
-  /// Fails unless the bias has a number for every query and key of a sequence. Of ragged sequences on a device the
-  /// lengths are not known here: kernels make rows that have a pair without a number NaN.
+  /// Fails unless the bias has a number for every query and key of a sequence. Lengths of ragged sequences on a device
+  /// are unknown here: kernels write NaN to rows with a pair that has no number.
   template <AttentionMask Mask>
   static void validate(auto const& run, segments q, segments k) {
     Index const keys = run.template extent<Keys>();
@@ -133,7 +132,7 @@ struct scores_with_bias : attention_part {
     }
   }
 };
-/// Score maps; their operands.
+/// Score maps and their operands.
 template <class Map>
 struct mapped_scores : attention_part {
   static constexpr int operands = Map::operands;
@@ -160,10 +159,10 @@ struct mapped_scores : attention_part {
   }
 };
 
-/// True when Found is a `Part` of something.
+/// True if Found is a specialization of Part.
 template <template <class> class Part, class Found>
 inline constexpr bool is_part = false;
-/// True when Found is a `Part` of something.
+/// True if Found is a specialization of Part.
 template <template <class> class Part, class X>
 inline constexpr bool is_part<Part, Part<X>> = true;
 /// The score map among the parts, or no_score_map.
@@ -189,8 +188,7 @@ struct heads_in<chosen_heads<Heads>, Parts...> {
 template <class Part, class... Parts>
 struct heads_in<Part, Parts...> : heads_in<Parts...> {};
 
-/// What an attention is besides its operands q, k and v, and what the operands behind those are: `Parts` in the order
-/// of their operands.
+/// The specification of an attention and of its operands behind q, k and v: `Parts` in the order of their operands.
 template <class Variant, class KvHeads, class QRows, class KRows, class... Parts>
 struct attention_spec {
   using variant = Variant;
@@ -201,7 +199,7 @@ struct attention_spec {
   using k_rows = KRows;
   using chosen = typename heads_in<Parts...>::type;
   static constexpr bool chooses = !std::is_void_v<chosen>;
-  /// Where the operands of a part begin among those behind q, k and v.
+  /// Position of a part's first operand among those behind q, k and v.
   template <template <class> class Part>
   static constexpr int operands_before() {
     int n = 0;
@@ -210,7 +208,7 @@ struct attention_spec {
     return n;
   }
 
-  /// Fills in what forward and backward kernels are given alike.
+  /// Sets the members that problems of forward and backward kernels share.
   template <class Problem>
   static void describe(Problem& p, auto const& run, Index q_cols, Index k_cols, auto const&... further) {
     attention_extents& e = p.extents;
@@ -228,7 +226,7 @@ struct attention_spec {
     }
     put_parts<0, Parts...>(p, run, std::tie(further...));
   }
-  /// What the extents alone do not say.
+  /// Checks what extents alone do not say.
   static void validate(auto const& run) {
     segments const q = run.template segments_of<QRows>(), k = run.template segments_of<KRows>();
     Index const q_rows = run.template extent<QRows>(), k_rows = run.template extent<KRows>();
@@ -256,7 +254,7 @@ struct attention_spec {
       return concat<products, type_list<multiple_of<cols_of<Q>, cols_of<K>>>, checks_of_parts<heads, Further...>>{};
     }
   }
-  /// Columns of the log-sum-exp.
+  /// Number of columns of the log-sum-exp.
   template <class Q, class K>
   static constexpr auto lse_columns() {
     if constexpr (chooses) {
@@ -265,7 +263,7 @@ struct attention_spec {
       return over<cols<Q>, over<cols<K>, KvHeads>>{};
     }
   }
-  /// The gradient by operand `Which` of those behind q, k and v.
+  /// The gradient of operand `Which` behind q, k and v.
   template <int Which>
   static constexpr auto gradient(auto... a) {
     return gradient_in<Which, Parts...>(a...);

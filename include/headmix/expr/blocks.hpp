@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// A matrix as a stack of its blocks: heads that lie side by side in W_q, or below each other in W_o, as one matrix per
-// head, for free. A checkpoint's weights are then the weights of experts.
+// A view of a matrix as a stack of its blocks: the heads side by side in W_q, or below each other in W_o, become one
+// matrix per head. Weights of a checkpoint are thus weights of experts, without a copy.
 
 #include "headmix/expr/expert.hpp"
 
@@ -11,12 +11,12 @@ namespace ops {
 template <class Blocks>
 struct join_blocks;
 
-/// The gradient of a matrix from that of its blocks; sums over experts write it in place.
+/// The gradient of a matrix from the gradient of its blocks; sums over experts write it in place.
 template <class Blocks, Expr A>
 constexpr auto joined(A a) {
   return make<join_blocks<Blocks>>(a);
 }
-/// The same where the blocks are gradients of experts' weights: these are written in place.
+/// The gradient of a matrix whose blocks are weights of experts; it is written in place.
 template <class Blocks, class XSlots, class GSlots, Expr X, Expr G, Expr W, Expr Perm, Expr Offsets>
 requires std::is_same_v<typename W::op, Blocks>
 constexpr auto joined(node<expert_outer<XSlots, GSlots>, X, G, W, Perm, Offsets>) {
@@ -67,7 +67,7 @@ struct row_blocks : operation {
   static constexpr auto vjp(auto dy, auto, auto) { return grads(joined<row_blocks>(dy)); }
 };
 
-/// The matrix that `Blocks` makes this stack of.
+/// The matrix whose blocks are this stack.
 template <class Blocks>
 struct join_blocks : operation {
   static constexpr bool takes_stacks = true;

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Experts that take a limited number of rows (GShard, Lepikhin et al. 2020): what comes later is dropped.
+// Experts of limited capacity (GShard, Lepikhin et al. 2020): choices beyond it are dropped.
 
 #include <cmath>
 
@@ -20,8 +20,8 @@ struct capacity : option_kind {
 struct no_capacity {};
 }  // namespace option
 
-/// The rows that an expert takes, K floor(factor ceil(rows / experts)), with no more than `rows` in place of the floor.
-/// A factor below 0 is an error.
+/// The capacity of an expert in rows, K floor(factor ceil(rows / experts)), where the floor is at most `rows`. Throws
+/// if the factor is negative.
 [[nodiscard]] inline Index capacity_rows(double factor, Index rows, Index experts, Index top_k) {
   if (!(factor >= 0)) fail("capacity_rows: a factor must not be negative; found ", factor);
   if (0 > rows || 0 > experts || 0 > top_k) {
@@ -33,9 +33,11 @@ struct no_capacity {};
   return (checked(top_k) * (each < static_cast<double>(rows) ? static_cast<Index>(each) : rows)).value;
 }
 
-/// An option of layers: an expert takes at most C = K floor(Num / Den ceil(rows / E)) rows. Choices are numbered for
-/// each expert, all first ones in the order of rows, then all second ones and so on; those from number C on are left
-/// out of the result and of its gradient, but not of the router's losses. Results depend on all rows of the batch then.
+/// Option of layers: an expert takes at most C = K floor(Num / Den ceil(rows / E)) rows. Choices of an expert are
+/// numbered: all first choices in the order of rows, then all second ones, and so on. Those from number C on are left
+/// out of the result and its gradient, but not of the router's losses. Results then depend on all rows of the batch.
+///
+/// `capacity<dynamic>`: C is the layer's size `expert_capacity`, given by at<L::expert_capacity>(capacity_rows(...)).
 ///
 /// `capacity<dynamic>`: C is the layer's size `expert_capacity`, given as
 /// at<L::expert_capacity>(capacity_rows(...)).
@@ -47,7 +49,7 @@ struct capacity : option::capacity {
 
 namespace ops {
 
-/// index_ij, and -1 where the expert has its rows already. `Limit` is the option; C its value where that is dynamic.
+/// index_ij, or -1 if the expert is full. `Limit` is the option; C its value if that is dynamic.
 template <class Limit, class C>
 struct within_capacity;
 template <Index Num, Index Den, class C>
@@ -60,7 +62,7 @@ struct within_capacity<capacity<Num, Den>, C> : renumbering {
   using domain_of = headmix::domain<Chosen>;
   template <class Chosen, class Perm, class Offsets>
   using checks = type_list<at_most<extent_value<size<0>>, extent_value<C>>>;
-  /// The rows that an expert takes of so many.
+  /// The capacity of an expert for this number of rows.
   static Index most(auto const& run, Index rows, Index top_k, Index experts) {
     if constexpr (Num == dynamic) {
       return run.template extent<C>();
@@ -76,7 +78,7 @@ struct within_capacity<capacity<Num, Den>, C> : renumbering {
 
 }  // namespace ops
 
-/// The choices, without those that find their expert full: Int [R, K] -> [R, K].
+/// The choices, with -1 where the expert is full: Int [R, K] -> [R, K].
 template <class Limit, Extent C, Selection Chosen>
 constexpr auto within_capacity(Chosen index) {
   if constexpr (std::is_same_v<Limit, option::no_capacity>) {

@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
 // Products with the weights of the chosen experts. A row with k choices has k slots, slot = row * k + choice. Rows are
-// read and written by slot number: nothing model-wide is ever permuted in memory, an expert without rows costs nothing.
+// read and written by slot number; no wide matrix is permuted in memory, and an expert without rows costs nothing.
 
 #include <limits>
 
@@ -13,9 +13,9 @@
 namespace headmix {
 namespace ops {
 
-/// Slots grouped by sequence and, in each, by expert. Buffer 0 lists the slots, ascending in each group, those that
-/// chose nothing behind all groups; buffer 1 says where each group begins.
-/// @tparam Sequences number of sequences: 1 for groups of all rows, or Rows says to which sequences rows belong
+/// Slots grouped by sequence, then by expert. Buffer 0 lists the slots, ascending in each group, and behind all groups
+/// those that chose nothing; buffer 1 has the offsets of the groups.
+/// @tparam Rows  void for groups of all rows, else an extent of rows that belong to sequences
 template <class E, class Rows>
 struct sort_by_expert : operation {
   static constexpr bool differentiable = false;
@@ -88,7 +88,7 @@ struct expert_linear : operation {
   }
 };
 
-/// y_r = sum over the slots s of row r, s / SlotsPerRow = r, of x_s W_e, e the expert of the slot.
+/// y_r = the sum over the slots s of row r, s / SlotsPerRow = r, of x_s W_e, e being the expert of the slot.
 template <class SlotsPerRow, class E>
 struct expert_linear_combine : operation {
   static constexpr bool takes_stacks = true;
@@ -138,7 +138,7 @@ struct expert_outer : operation {
   }
 };
 
-/// The gradient of the matrix that `Blocks` sees as a stack, one matrix per expert: the same sums, written in place.
+/// The gradient of a matrix whose blocks are the weights of experts: grouped_outer, written in place.
 template <class Blocks, class XSlots, class GSlots>
 struct expert_outer_blocks : expert_outer<XSlots, GSlots> {
   using outer = expert_outer<XSlots, GSlots>;
@@ -154,15 +154,14 @@ struct expert_outer_blocks : expert_outer<XSlots, GSlots> {
 
 }  // namespace ops
 
-/// The slots of a selection, grouped by expert. Every product over the same selection shares it.
-/// @tparam Rows  void for the slots of all rows, or an extent whose rows belong to sequences: then they are grouped by
-///   sequence first
+/// The slots of a selection, grouped by expert. All products over one selection share them.
+/// @tparam Rows  void to group the slots of all rows; an extent of rows of sequences to group by sequence first
 template <class Rows = void, Selection Chosen>
 constexpr auto sort_by_expert(Chosen index) {
   return make<ops::sort_by_expert<domain<Chosen>, Rows>>(index);
 }
 
-/// How many slots read a row of X: its choices, or 1 where X has a row for each slot.
+/// Number of slots that read a row of X: the number of choices, or 1 if X has a row per slot.
 template <Expr X, Selection Chosen>
 using slots_per_row = std::conditional_t<std::same_as<rows<X>, rows<Chosen>> ||
                                              (rows<X>::value != dynamic && rows<X>::value == rows<Chosen>::value),

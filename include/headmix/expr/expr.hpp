@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// An expression is an empty type: it describes a value and holds nothing. The same type is the same value, so a graph
-// with shared nodes is nothing but the distinct types that it mentions, and they run in the order "operands first".
+// An expression is an empty type that describes a value. Equal types are equal values: a graph with shared nodes is the
+// set of distinct types that it mentions, and they run in the order "operands first".
 
 #include <concepts>
 #include <type_traits>
@@ -13,7 +13,7 @@
 
 namespace headmix {
 
-/// How an expression comes by its value.
+/// How the value of an expression is obtained.
 enum class form {
   leaf,             ///< memory that the caller binds
   scalar_constant,  ///< one number, known when the program runs
@@ -99,7 +99,7 @@ struct extent_value {
   using extent = X;
 };
 
-/// Stands for an expression that was refused, whatever it was.
+/// Stands for a refused expression.
 struct refused : detail::refusal {
   using args = type_list<>;
   using extents = shape<size<dynamic>, size<dynamic>, size<dynamic>>;
@@ -114,55 +114,55 @@ template <class... A>
 struct missing_gradient;
 }  // namespace detail
 
-/// What most operations have in common; an operation derives from it and hides what differs.
+/// Base of operations; an operation derives from it and hides the members that differ.
 ///
 /// An operation provides `shape_of<A...>`; a kernel also `eval(run, outputs..., [accumulate,] operands...)`; a
 /// differentiable one `vjp(dy, operands..., y)`, which returns `gradients`, one expression (or `none`) per operand.
 struct operation {
   static constexpr form form_of = form::kernel;
   static constexpr bool differentiable = true;
-  /// True when `vjp` is by intention not the derivative, as that of a rounding: gradcheck says so.
+  /// True if `vjp` deliberately is not the derivative, e.g. of a rounding: gradcheck refuses it.
   static constexpr bool estimates_gradient = false;
-  /// True when the gradient that arrives at it is rounded to storage, whatever its value is.
+  /// True if the incoming gradient is rounded to storage, whatever the type of the value.
   static constexpr bool rounds_gradient = false;
   /// Buffers that a kernel writes. Buffer 0 is the value of the node, `output<Which>(node)` names the others.
   static constexpr int outputs = 1;
-  /// True when `eval` leaves out an output whose data is null: one that nobody reads.
+  /// True if `eval` skips an output whose data is null, which is one that nobody reads.
   static constexpr bool optional_outputs = false;
-  /// The further output whose columns are what `columns(run, outputs..., operands...)` says when a program is planned;
-  /// 0 for none.
+  /// The further output whose number of columns is `columns(run, outputs..., operands...)` when a program is planned; 0
+  /// for none.
   static constexpr int sized_output = 0;
-  /// True when the rows of the result, an extent `received_rows`, are what `received(run, outputs..., operands...)`
-  /// says just before `eval`. All values with this extent have so many rows from then on.
+  /// True if the number of rows of the result, an extent `received_rows`, is `received(run, outputs..., operands...)`
+  /// just before `eval`. All values of this extent then have so many rows.
   static constexpr bool receives = false;
-  /// True when what `eval` has begun may go on when it returns (contract/communicator.hpp, Asynchronous): its operands
-  /// keep their memory for as long as its result does.
+  /// True if work that `eval` starts may continue after it returns (contract/communicator.hpp, Asynchronous): its
+  /// operands keep their memory as long as its result does.
   static constexpr bool is_asynchronous = false;
-  /// So many first outputs may lie in one memory, where nobody else reads what was there: output 0 where the first
-  /// operand is, and each of the others where the one before is.
+  /// Number of first outputs that may share memory with operands that nobody else reads: output 0 with operand 0, each
+  /// other one with the output before.
   static constexpr int in_place = 0;
-  /// True when `eval` takes a flag and can add to its output instead of overwriting it.
+  /// True if `eval` takes a flag and can add to its output instead of overwriting it.
   static constexpr bool accumulates = false;
-  /// True when the kernel needs memory of its own while it runs: `scratch(run, outputs..., operands...)` bytes.
+  /// True if the kernel needs scratch memory: `scratch(run, outputs..., operands...)` bytes.
   static constexpr bool needs_scratch = false;
-  /// True when row i of the result is made of row i of the operands, or of their only one, and `in_row(run, output,
-  /// [accumulate,] operands...)` says how, as a step (contract/row_steps.hpp).
+  /// True if row i of the result depends only on row i of each operand, or on its only row. `in_row(run, output,
+  /// [accumulate,] operands...)` returns this function of a row as a step (contract/row_steps.hpp).
   static constexpr bool is_row_local = false;
-  /// True when `validate<Extents...>(run)` checks, before anything runs, what extents alone do not say: those of the
-  /// operands, each a shape.
+  /// True if `validate<Extents...>(run)` checks, before anything runs, what extents alone do not say. Extents are those
+  /// of the operands, each a shape.
   static constexpr bool validates = false;
-  /// True when an operand may be a stack of matrices; others refuse it.
+  /// True if an operand may be a stack of matrices; otherwise stacks are refused.
   static constexpr bool takes_stacks = false;
-  /// True when operands arrive as unevaluated trees (see contract/lowered_tree.hpp) instead of views.
+  /// True if operands arrive as unevaluated trees (contract/lowered_tree.hpp) instead of views.
   static constexpr bool fuses_operands = false;
-  /// Advice at the end of the message about operands whose extents do not fit.
+  /// Advice at the end of the message about operands that do not fit.
   static constexpr char const* hint = "";
   template <class... A>
   static constexpr kind kind_of = ((A::kind_of == kind::accumulator) || ...) ? kind::accumulator : kind::real;
-  /// A list of `equal<>`, `at_most<>`, `multiple_of<>` over `rows_of<A>` and the like.
+  /// A list of `equal<>`, `at_most<>`, `multiple_of<>` over `rows_of<A>` and other extents.
   template <class... A>
   using checks = type_list<>;
-  /// Found where an operation has none of its own.
+  /// Refuses the gradient of an operation without a vjp of its own.
   template <Expr... A>
   static constexpr auto vjp(A...) {
     return detail::missing_gradient<A...>::gradients_of_operands();
@@ -189,7 +189,7 @@ struct domain_base<false> {
   template <class, class...>
   using type = without_domain;
 };
-/// Base of a node, which has the `domain` of one that is a selection.
+/// Base of a node; it has the `domain` of a selection.
 template <class Op, class... A>
 using choices = typename domain_base<HasDomain<Op, A...>>::template type<Op, A...>;
 /// The `domain` of a let for the expression Definition::type, if that is a selection.
@@ -225,7 +225,7 @@ struct output {
 };
 
 namespace detail {
-/// A let for the expression Definition::type, which is not spelled out in names of types.
+/// A let for the expression Definition::type, which names of types do not spell out.
 template <class Definition>
 struct let_by : choices_of<Definition>, refusal_of<Definition> {
   using init = typename Definition::type;
@@ -237,26 +237,26 @@ struct let_by : choices_of<Definition>, refusal_of<Definition> {
 };
 }  // namespace detail
 
-/// A name for an expression: `struct h : let<decltype(x{} % W{})> {};`. A pointwise value gets a buffer of its own, and
-/// type names stay short.
+/// A name for an expression: `struct h : let<decltype(x{} % W{})> {};`. It shortens names of types, and a pointwise
+/// value gets a buffer of its own.
 template <Expr E>
 struct let : detail::let_by<std::type_identity<E>> {};
 
-/// The gradient of an operand that has none.
+/// Stands for the gradient of an operand without one.
 struct none {};
 /// One expression, or `none`, for each operand.
 template <class... G>
 struct gradients {
   static constexpr int size = sizeof...(G);
 };
-/// What `vjp` returns: one expression or `none` per operand.
+/// The return type of `vjp`: one expression or `none` per operand.
 template <class... G>
 constexpr gradients<G...> grads(G...) {
   return {};
 }
 
 namespace detail {
-/// For the message: operations whose gradient is asked for have one.
+/// For the message: every operation in the way of a gradient has a vjp.
 template <class Op>
 inline constexpr bool has_vjp = false;
 template <class... A>
@@ -278,8 +278,8 @@ struct missing_gradient {
 
 template <class Op, Index Found, class Rule, Index Expected>
 inline constexpr bool extents_fit = false;
-// Assertions stand in functions, and what is refused calls them when it is used: a class whose own assertion failed has
-// no values for clang, and functions whose signatures fail are passed over, with an error at every use in turn.
+// Assertions are in functions that refused expressions call when used: a class whose own assertion failed has no values
+// for clang, and functions whose signatures fail are passed over, with an error at every use.
 
 /// Extents X and Y of the operands A break a rule: GCC prints the text, clang the numbers.
 template <class Op, class Rule, class X, class Y, Index Found, Index Expected, class... A>
@@ -304,7 +304,7 @@ auto check_statically(type_list<Rule<X, Y>...>*)
     -> std::bool_constant<((X::extent::value == dynamic || Y::extent::value == dynamic ||
                             Rule<X, Y>::holds(X::extent::value, Y::extent::value)) &&
                            ...)>;
-/// True where no requirement of the list is broken by extents that are known.
+/// True unless known extents break a requirement of the list.
 template <class Checks>
 using static_checks = decltype(detail::check_statically(detail::pack<Checks>()));
 
@@ -367,8 +367,8 @@ struct application<true> {
 };
 }  // namespace detail
 
-/// What `make` returns: an operation applied to operands. Extents that are known and do not fit are a compile error
-/// that prints both numbers; the result is then `refused`.
+/// The return type of `make`: an operation applied to operands. Known extents that do not fit are a compile error that
+/// prints both numbers; the type is then `refused`.
 template <class Op, Expr... A>
 using applied = typename detail::application<decltype(detail::any_refused<A...>())::value>::template type<Op, A...>;
 /// Applies an operation.
@@ -382,7 +382,7 @@ template <int Which, Expr Node>
 constexpr output<Which, Node> get_output(Node) {
   return {};
 }
-/// Nothing that could be computed.
+/// A node that cannot be computed.
 template <int>
 constexpr refused get_output(refused) {
   return {};

@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Extents are types. A size is a number or `dynamic`; a name given to it (`struct D : size<512> {};`) is its identity,
-// so two dynamic sizes of the same name agree by construction and every other pair is checked when buffers are bound.
+// Extents are types. A size is a number or `dynamic`. A name given to it (`struct D : size<512> {};`) is its identity:
+// two dynamic sizes of one name agree by construction; all other pairs are checked when buffers are bound.
 
 #include <algorithm>
 #include <array>
@@ -28,9 +28,9 @@ struct size {
 
 /// The number of query rows, over all sequences.
 struct tokens : size<dynamic> {};
-/// The number of key rows, over all sequences, where keys come from another input than queries.
+/// The number of key rows, over all sequences, if keys come from another input than queries.
 struct context_tokens : size<dynamic> {};
-/// The rows of an input that holds padding too; `tokens` counts the real ones among them.
+/// The number of rows of an input with padding; `tokens` counts the valid ones.
 struct padded_tokens : size<dynamic> {};
 struct padded_context_tokens : size<dynamic> {};
 /// The number of sequences.
@@ -56,7 +56,7 @@ template <Extent A, Extent B>
 struct product {
   static constexpr Index value = dynamic;
 };
-/// X / Y, which divides X.
+/// X / Y, without remainder.
 template <Extent A, Extent B>
 struct quotient {
   static constexpr Index value = dynamic;
@@ -85,7 +85,7 @@ constexpr auto add() {
 template <Extent A, Extent B>
 using plus = typename decltype(detail::add<A, B>())::type;
 
-/// A - B, which is not larger.
+/// A - B, with B <= A.
 template <Extent A, Extent B>
 struct extent_difference {
   static constexpr Index value = dynamic;
@@ -181,15 +181,15 @@ using times = typename decltype(detail::multiply<A, B>())::type;
 template <Extent A, Extent B>
 using over = typename decltype(detail::divide<A, B>())::type;
 
-/// A static extent without its name: what is made for one is shared by all of the same number.
+/// A static extent without its name: code for equal numbers is instantiated once.
 template <Extent X>
 using unnamed = std::conditional_t<X::value == dynamic, X, size<X::value == dynamic ? 0 : X::value>>;
 
-/// False when both numbers are known and differ. The compiler prints both of them.
+/// False if both numbers are known and differ. The compiler prints both.
 template <Index Found, Index Expected>
 inline constexpr bool extents_agree = Found == Expected || Found == dynamic || Expected == dynamic;
 
-// ---- sizes of programs that run on several ranks (contract/communicator.hpp); elsewhere there is one rank ----
+// ---- sizes of programs on several ranks (contract/communicator.hpp); otherwise there is one rank ----
 
 namespace detail {
 /// "Prefix X", and the zero at its end.
@@ -204,36 +204,37 @@ constexpr auto prefixed_name(char const (&prefix)[Size]) {
 }
 }  // namespace detail
 
-/// How many ranks there are.
+/// The number of ranks.
 struct rank_count : size<dynamic> {};
-/// This rank's share of X, whose elements are divided among the ranks in their order: see share_of.
+/// This rank's share of X, whose elements are divided among the ranks in order: see share_of.
 template <Extent X>
 struct rank_share : size<dynamic> {
   using whole = X;
   /// The characters of the name.
   static constexpr auto text = detail::prefixed_name<X>("this rank's");
-  /// As in messages.
+  /// The name in messages.
   static constexpr char const* name = text.data();
 };
-/// How many elements of X the ranks before this one have.
+/// The number of elements of X on the ranks before this one.
 template <Extent X>
 struct share_before : size<dynamic> {
   using whole = X;
 };
-/// The sum of X over all ranks, as it is when a forward pass begins.
+/// The sum of X over all ranks, taken at the beginning of a forward pass.
 template <Extent X>
 struct over_ranks : size<dynamic> {
   using each = X;
   /// The characters of the name.
   static constexpr auto text = detail::prefixed_name<X>("all ranks'");
-  /// As in messages.
+  /// The name in messages.
   static constexpr char const* name = text.data();
 };
-/// The rows that come from other ranks by a plan (expr/distributed/exchange.hpp), Most at most. Known when the plan has been made.
+/// The number of rows received from other ranks by a plan (expr/distributed/exchange.hpp), at most Most. Known once the
+/// plan is made.
 template <class Plan, Extent Most>
 struct received_rows : size<dynamic> {
   using most = Most;
-  /// As in messages.
+  /// The name in messages.
   static constexpr char const* name = "received_rows";
 };
 
@@ -279,11 +280,11 @@ struct multiple_of_unit<product<A, B>, Unit>
     : std::bool_constant<multiple_of_unit<A, Unit>::value || multiple_of_unit<B, Unit>::value> {};
 }  // namespace detail
 
-/// The sizes that have to be known before X is.
+/// The sizes that must be known before X.
 template <Extent X>
 using named_sizes = typename detail::sizes_below<X>::type;
 
-/// True when X is a multiple of Unit (`tokens`, `context_tokens`, `sequences`).
+/// True if X is a multiple of Unit (`tokens`, `context_tokens`, `sequences`).
 template <Extent X, Extent Unit>
 inline constexpr bool is_multiple_of = detail::multiple_of_unit<X, Unit>::value;
 
@@ -294,7 +295,7 @@ struct equal {
   static constexpr bool holds(Index x, Index y) { return x == y; }
   static constexpr char const* text = "must equal";
 };
-/// The first extent is no larger than the second.
+/// The first extent is at most the second.
 struct at_most {
   using rule = at_most;  ///< for messages
   static constexpr bool holds(Index x, Index y) { return x <= y; }
@@ -314,7 +315,7 @@ struct multiple_of {
 };
 }  // namespace rules
 
-/// A requirement that an operation places on its operands, with the two sides as the message shall name them.
+/// A requirement of an operation on its operands, with the names of both sides for the message.
 template <class X, class Y>
 struct equal : rules::equal {};
 template <class X, class Y>

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// The steps of a program, and where an operation says that a backend does several of them in one kernel.
+// The steps of a program, and the patterns of steps that a backend fuses into one kernel.
 //
 // A new pattern is one specialization of `fusion`, beside its operation, in a header that expr/fusions.hpp lists:
 //
@@ -23,33 +23,33 @@ struct run_kernel {};
 /// Step: a pointwise value, a named value or a sum of gradients is written to a buffer of its own.
 template <Expr E>
 struct materialize {};
-/// Step: the terms of a leaf's gradient are added to the caller's memory.
+/// Step: the terms of the gradient of a leaf are added to memory of the caller.
 template <Leaf L, class Terms>
 struct accumulate_gradient {};
 
-/// Step: Op writes the values of all Nodes, and those of Further that are read; what it reads are the Operands.
+/// Step: Op reads the Operands and writes the values of all Nodes, and those values of Further that are read.
 template <class Op, class Nodes, class Further, class Operands>
 struct fused {};
 
-/// What a fused step reads of E, element by element: all but the Products, which the step makes.
+/// The leaves of E that a fused step reads element by element: all but the Products, which the step computes.
 template <Expr E, class Products>
 struct over_products {};
 
-/// The first steps of a list are done as `Step`, which writes the values `Further` only if they are read; the steps
-/// `Rest` are left. A pointer to a class without a definition: lists of steps are long, see core/type_list.hpp.
+/// The first steps of a list are fused into `Step`, which writes the values `Further` only if they are read; the steps
+/// `Rest` remain. This is a pointer to a class without a definition: lists of steps are long, see core/type_list.hpp.
 template <class Step, class Further, class Rest>
 struct fused_head;
 /// The type of a pattern's `fusion`.
 template <class Step, class Further, class Rest>
 using fused_as = fused_head<Step, Further, Rest> const*;
 
-/// How the first steps of the list are done together: `fused_as`, or nothing where no pattern begins with them.
+/// The fusion of the first steps of a list: `fused_as`, or nothing if no pattern matches.
 template <class Backend, class Steps>
 inline constexpr std::nullptr_t fusion{};
 
 namespace detail {
 
-/// What a let stands for, as a sum of terms. A gradient (program/lower/gradient.hpp) lists its terms itself.
+/// The expression of a let as a sum of terms. A gradient (program/lower/gradient.hpp) lists its terms itself.
 template <class E>
 struct terms_of {
   using type = type_list<E>;
@@ -65,7 +65,7 @@ struct terms_of<E> {
   using type = typename E::terms;
 };
 
-/// Whether an element of E is computed of the element of P in the same place.
+/// True if an element of E is computed from the element of P in the same place.
 template <class E, class P>
 inline constexpr bool reads_element = std::is_same_v<E, P>;
 template <class Op, class... A, class P>
@@ -80,7 +80,7 @@ struct is_not {
 
 }  // namespace detail
 
-/// The terms that an expression is the sum of.
+/// The terms of a sum; any other expression is one term.
 template <Expr E>
 using terms = typename detail::terms_of<E>::type;
 

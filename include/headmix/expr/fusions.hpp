@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Every pattern of expr/fusion.hpp, so that all programs know the same ones.
+// All patterns of expr/fusion.hpp, so that every program knows all of them.
 
 #include "headmix/expr/fusions/attention.hpp"
 #include "headmix/expr/fusions/experts.hpp"
@@ -8,8 +8,8 @@
 
 namespace headmix {
 
-/// True when the backend has a kernel that some pattern asks for; to be specialized for a backend with a pattern of its
-/// own. Lists of steps are long: nothing is made of them where it is false.
+/// True if the backend has a kernel of some pattern. Specialize it for a backend with patterns of its own. If false,
+/// the long lists of steps are not searched.
 template <class Backend>
 inline constexpr bool fuses_steps = FusedRoute<Backend> || GatesAttention<Backend> || FusedExperts<Backend>;
 

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// How parameters start. A rule gives element i of a matrix of `rows` x `cols` (of each expert, for a stack).
+// Initial values of parameters. A rule gives element i of a matrix of `rows` x `cols` (of each expert, for a stack).
 
 #include <cmath>
 
@@ -31,7 +31,7 @@ struct normal {
   static double value(Random const& random, std::uint64_t i, Index, Index) { return Num * random.normal(i) / Den; }
 };
 
-/// The same number `Value` everywhere.
+/// The number `Value` everywhere.
 template <int Value>
 struct filled {
   static double value(Random const&, std::uint64_t, Index, Index) { return Value; }

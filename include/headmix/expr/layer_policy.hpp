@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// What a layer is: equations over leaves.
+// The concept of a layer: equations over leaves.
 
 #include <type_traits>
 
@@ -9,10 +9,10 @@
 namespace headmix {
 
 /// A layer names its input `x` and its result `y`; further roots are `losses`, [1, 1] each, and `observed` selections.
-/// It may have a second input `context`, and leaves `valid_rows` and `context_valid_rows` for inputs with padding, and
-/// say in `y_inference` how a program without gradients computes y. A constant or selection with static extents that
-/// has a function `element(row, column)` is filled by the module, and one of dynamic ones that are known when it is
-/// made by `element(row, column, columns)`.
+/// Optional members: a second input `context`, the leaves `valid_rows` and `context_valid_rows` for inputs with
+/// padding, and `y_inference`, the result of programs without gradients. The module fills a constant or selection with
+/// static extents by its function `element(row, column)`, and one with dynamic extents, known when the module is made,
+/// by `element(row, column, columns)`.
 template <class L>
 concept LayerPolicy = Leaf<typename L::x> && Expr<std::remove_cvref_t<decltype(L::y)>> && requires {
   typename L::losses;
@@ -32,7 +32,7 @@ template <class L>
 concept has_observed = requires {
   typename L::observed;
 };
-/// Says what a layer lacks.
+/// Names the member that a layer lacks.
 template <class L>
 struct reported_layer : std::false_type {
   static_assert(has_input<L>, "headmix: a layer has no input: write struct x : input<tokens, size<64>> {};");
@@ -45,7 +45,7 @@ struct reported_layer : std::false_type {
 };
 }  // namespace detail
 
-/// A layer, as a template takes it for the user: what it lacks is said in words.
+/// A layer, as a template takes it from the user: a missing member is named in words.
 template <class L>
 concept GivenLayer = LayerPolicy<L> || detail::reported_layer<L>::value;
 

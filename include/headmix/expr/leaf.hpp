@@ -35,11 +35,11 @@ struct leaf {
   static constexpr bool grad = Grad;
 };
 
-/// An activation that comes from outside; its gradient can be asked for.
+/// An activation from outside; its gradient can be requested.
 template <Extent... X>
 struct input : leaf<kind::real, true, X...> {};
 
-/// A learned parameter. `initial` says how it starts; hide it in the derived leaf for another start than Xavier's.
+/// A learned parameter. `initial` is its initializer, Xavier's; hide it in the derived leaf for another one.
 template <Extent... X>
 struct param : leaf<kind::real, true, X...> {
   using initializer = xavier_uniform<>;
@@ -50,7 +50,7 @@ template <Extent... X>
 struct bias_param : param<X...> {
   using initializer = zeros;
 };
-/// A parameter of a router; it starts at zero, where all experts are tied.
+/// A parameter of a router; it starts at zero, where all experts tie.
 template <Extent... X>
 struct router_param : param<X...> {
   using initializer = zeros;
@@ -66,9 +66,8 @@ concept RouterParameter = requires(L const& leaf) {
   detail::as_router_param(leaf);
 };
 
-/// A role that a parameter may have besides: W_o and b_o of an attention, which map heads to the model's width. Derive
-/// a leaf from it, `struct W_o : param<H, D>, attention_output {};`; it stays what it is under names and in
-/// repetitions.
+/// The role of W_o and b_o of an attention, which map heads to the model's width. Derive a leaf from it, `struct W_o :
+/// param<H, D>, attention_output {};`; it keeps the role under names and in repetitions.
 struct attention_output {};
 /// A leaf that derives from attention_output.
 template <class L>
@@ -89,8 +88,8 @@ struct sixteenths<X, true> {
 template <Extent In, Extent Out>
 using packed_words = plus<size<2>, times<Out, typename detail::sixteenths<In>::type>>;
 
-/// `Count` ternary matrices [In, Out], packed, for inference: no gradient, and zeros until copy_parameters() packs the
-/// weights that were learned.
+/// `Count` packed ternary matrices [In, Out], for inference: no gradient, and zeros until copy_parameters() packs
+/// learned weights.
 template <Extent Count, Extent In, Extent Out>
 struct packed_param : leaf<kind::integer, false, Count, size<1>, packed_words<In, Out>> {
   using in = In;
@@ -103,7 +102,7 @@ concept PackedParameter = Leaf<L> && requires {
 };
 
 /// State of the module without a gradient: a bias of a selection, a running mean. It starts by its rule, is saved and
-/// copied with the parameters, and no optimiser changes it: whoever owns the module does, see Module::buffers().
+/// copied with the parameters, and no optimiser changes it; the owner of the module does, see Module::buffers().
 template <Extent... X>
 struct buffer : leaf<kind::real, false, X...> {
   using initializer = zeros;
@@ -113,7 +112,7 @@ struct buffer : leaf<kind::real, false, X...> {
 template <Extent... X>
 struct constant : leaf<kind::real, false, X...> {};
 
-/// A constant of finite numbers above 0. A forward pass refuses others, where the host can read them.
+/// A constant of finite numbers above 0. A forward pass refuses other numbers if the host can read them.
 template <Extent... X>
 struct positive_constant : constant<X...> {};
 namespace detail {
@@ -126,8 +125,8 @@ concept PositiveConstant = Leaf<L> && requires(L const& leaf) {
   detail::as_positive_constant(leaf);
 };
 
-/// Memory that operations read and write, for what later passes need of this one: what a decoder keeps. An operation
-/// gets it as a view that it may write to.
+/// Memory that operations read and write, kept for later passes, e.g. by a decoder. An operation gets it as a mutable
+/// view.
 template <Extent... X>
 struct cache_memory : leaf<kind::real, false, X...> {};
 namespace detail {
@@ -140,7 +139,7 @@ concept CacheMemory = Leaf<L> && requires(L const& leaf) {
   detail::as_cache_memory(leaf);
 };
 
-/// Int values in [0, Domain): token identifiers, targets, a selection made elsewhere. -1 chooses nothing.
+/// Int values in [0, Domain): token identifiers, targets, a selection from outside. -1 chooses nothing.
 template <Extent Rows, Extent Cols, Extent Domain>
 struct selection : leaf<kind::integer, false, Rows, Cols> {
   using domain = Domain;
@@ -173,8 +172,8 @@ struct number {
   }
 };
 
-/// The value of an extent, as an expression. One that derives from it may have `requirements`, as operations have
-/// `checks`: they are checked when a program that has it as an operand is bound.
+/// The value of an extent, as an expression. A derived type may have `requirements`, like the `checks` of operations:
+/// they are checked when a program with this operand is bound.
 template <Extent X>
 struct value_of {
   using counted = X;
@@ -189,7 +188,7 @@ struct value_of {
   }
 };
 
-/// X - 1, or 1 for a single one: what the variance of X numbers is divided by.
+/// X - 1, or 1 for X = 1: the divisor in the variance of X numbers.
 template <Extent X>
 struct degrees_of_freedom : value_of<X> {
   template <class T, class Run>

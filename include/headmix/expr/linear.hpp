@@ -11,7 +11,7 @@ namespace ops {
 template <kind K>
 struct matmul : operation {
   static constexpr bool accumulates = true;
-  /// So that the products of the gradient have operands of one type, which tensor cores multiply.
+  /// Rounded, so that the products of the gradient have operands of one type, which tensor cores multiply.
   static constexpr char const* hint = "; a % b is the product of [M, K] and [K, N]";
   static constexpr bool rounds_gradient = true;
   template <class...>
@@ -34,7 +34,7 @@ template <Expr A, Expr B>
 constexpr applied<ops::matmul<kind::real>, A, B> operator%(A, B) {
   return {};
 }
-/// A product whose accumulator is kept unrounded: the logits of a router.
+/// A product with an unrounded accumulator: the logits of a router.
 template <Expr A, Expr B>
 constexpr auto upcast(node<ops::matmul<kind::real>, A, B>) {
   return make<ops::matmul<kind::accumulator>>(A{}, B{});

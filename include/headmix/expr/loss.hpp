@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Losses, composed: scalars of order 1 that the caller weighs, by their names (expr/loss_name.hpp).
+// Losses, composed from operations: scalars of order 1 that the caller weighs by name (expr/loss_name.hpp).
 
 #include "headmix/expr/loss_name.hpp"
 #include "headmix/expr/select.hpp"
@@ -14,7 +14,8 @@ constexpr auto cross_entropy(Z logits, Chosen target) {
   return row_sum(one_hot(target)) * (log_sum_exp(logits) - gather_cols(logits, target));
 }
 
-/// a / sum(a) for a row of numbers from 0; zeros for zeros. (The published codes bound the sum from below by 1e-12.)
+/// a / sum(a) for a row of nonnegative numbers; zeros for zeros. (The published codes bound the sum from below by
+/// 1e-12.)
 template <Expr A>
 constexpr auto normalize_sum(A a) {
   return a / (row_sum(a) + number<1, 1'000'000'000'000>{});
@@ -28,7 +29,7 @@ constexpr auto load_balance(P p, Chosen index) {
                                     sum(normalize_sum(col_sum(p)) * normalize_sum(col_sum(one_hot(index)))));
 }
 
-/// What share of all gates' sum went to each expert: [1, E].
+/// The share of each expert in the sum of all gates: [1, E].
 template <Expr G, Selection Chosen>
 struct importance : let<decltype(normalize_sum(col_sum(scatter_cols(G{}, Chosen{}))))> {};
 

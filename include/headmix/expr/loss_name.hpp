@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Names of losses, by which they are weighed: those of the routers' are their policies', and where a layer is used,
-// that use's name stands before it: `0.attn.load_balance`.
+// Names of losses, by which they are weighed. Losses of routers are named by their policies; a layer's use prefixes its
+// name: `0.attn.load_balance`.
 
 #include "headmix/expr/repeat.hpp"
 #include "headmix/expr/view_ops.hpp"
@@ -9,7 +9,7 @@
 namespace headmix {
 
 namespace ops {
-/// A loss with the name of type Named; the same number, for free.
+/// A loss with the name of type Named; the number is that of its operand, without a copy.
 template <class Named>
 struct loss_name : operation {
   static constexpr form form_of = form::view;
@@ -41,7 +41,7 @@ struct edge_in<ops::loss_name<Named>, Prefix> {
   using type = ops::loss_name<loss_in<Named, Prefix>>;
 };
 
-/// Stands for the name of a loss that has none.
+/// Stands for the missing name of a loss.
 struct a_loss_without_a_name {};
 /// The type that names a loss.
 template <class E>
@@ -55,7 +55,7 @@ struct name_of_loss<node<ops::loss_name<Named>, A>> {
 template <class R, class A>
 struct name_of_loss<node<ops::repeat_total<R>, A>> : name_of_loss<A> {};
 
-/// What the name of a loss is made of (name_source()); null where it has none.
+/// The source of a loss's name (name_source()); null if there is none.
 template <class E>
 inline constexpr char const* loss_name_source = nullptr;
 template <class Named, class A>
@@ -65,7 +65,7 @@ inline constexpr char const* loss_name_source<node<ops::repeat_total<R>, A>> = l
 }  // namespace detail
 
 namespace detail {
-/// The loss under the name of type Named, instead of one that it may have.
+/// The loss renamed by type Named.
 template <class Named, Expr A>
 constexpr auto named_as(A loss) {
   return make<ops::loss_name<Named>>(loss);
@@ -76,7 +76,7 @@ constexpr auto named_as(node<ops::loss_name<Old>, A>) {
 }
 }  // namespace detail
 
-/// The loss under a name, which stands for the one that it may have: `using losses =
+/// The loss under a name, which replaces the one that it may have: `using losses =
 /// type_list<decltype(named_loss<"sparsity">(sum(abs(h))))>;`.
 template <name_text Name, Expr A>
 constexpr auto named_loss(A loss) {

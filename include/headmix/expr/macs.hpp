@@ -16,9 +16,9 @@ namespace headmix {
 
 namespace detail {
 
-/// Pairs of a query and a key that it sees, in a sequence; with fewer queries than keys the queries are the last ones.
-/// Masks of the library have a closed form; another one is asked for the keys of every query or, unless it is dense,
-/// for every pair.
+/// Number of pairs of a query and a key that it sees, in a sequence; if there are fewer queries than keys, the queries
+/// are the last ones. Masks of the library have a closed form; of other masks the keys of every query or, unless the
+/// mask is dense, all pairs are counted.
 template <AttentionMask Mask>
 constexpr checked visible_pairs(std::type_identity<Mask>, Index queries, Index keys) {
   checked pairs = 0;
@@ -35,7 +35,7 @@ constexpr checked visible_pairs(std::type_identity<Mask>, Index queries, Index k
 }
 
 constexpr checked visible_pairs(std::type_identity<full>, Index queries, Index keys) { return checked(queries) * keys; }
-/// 1 + ... + n: what the queries 0 .. n - 1 of a causal mask see.
+/// 1 + ... + n: the number of keys that the queries 0 .. n - 1 of a causal mask see.
 constexpr checked triangle(Index n) { return n % 2 == 0 ? checked(n / 2) * (n + 1) : checked(n) * (n / 2 + 1); }
 constexpr checked visible_pairs(std::type_identity<causal>, Index queries, Index keys) {
   return triangle(keys) - triangle((std::max)(keys - queries, Index{0}));
@@ -49,7 +49,7 @@ constexpr checked visible_pairs(std::type_identity<sliding_window<Window>>, Inde
 }  // namespace detail
 
 // The cost of a node: `macs`, and `attention_macs` for the products of queries, keys and values, which a flag of counts
-// leaves out. A node without either costs nothing. Such a function beside an operation of your own makes it count;
+// leaves out. A node without either costs nothing. Declare such a function beside an operation of your own to count it;
 // `sizes` answers as `run` does.
 
 /// [R, K] % [K, C]: R K C.
@@ -59,14 +59,14 @@ constexpr Index macs(node<ops::matmul<K>, A, B>, auto const& sizes) {
           sizes.template extent<cols<B>>())
       .value;
 }
-/// One row times one matrix for every slot, also for one that chose nothing.
+/// One row times one matrix for every slot, even if it chose nothing.
 template <class SlotsPerRow, class E, Expr X, Expr W, Expr... Order>
 constexpr Index macs(node<ops::expert_linear<SlotsPerRow, E>, X, W, Order...>, auto const& sizes) {
   return (checked(sizes.template extent<times<SlotsPerRow, rows<X>>>()) * sizes.template extent<cols<X>>() *
           sizes.template extent<cols<W>>())
       .value;
 }
-/// A sum over the slots of a row: as many.
+/// A sum over the slots of a row: one product for every slot.
 template <class SlotsPerRow, class E, Expr X, Expr W, Expr... Order>
 constexpr Index macs(node<ops::expert_linear_combine<SlotsPerRow, E>, X, W, Order...>, auto const& sizes) {
   return (checked(sizes.template extent<rows<X>>()) * sizes.template extent<cols<X>>() *
@@ -80,12 +80,12 @@ constexpr Index macs(node<ops::expert_outer<XSlots, GSlots>, X, G, More...>, aut
           sizes.template extent<cols<G>>())
       .value;
 }
-/// As many, written to the blocks of one matrix.
+/// One product for every slot, written to the blocks of one matrix.
 template <class Blocks, class XSlots, class GSlots, Expr X, Expr G, Expr... More>
 constexpr Index macs(node<ops::expert_outer_blocks<Blocks, XSlots, GSlots>, X, G, More...>, auto const& sizes) {
   return macs(node<ops::expert_outer<XSlots, GSlots>, X, G, More...>{}, sizes);
 }
-/// Packed weights: as many products of integers.
+/// Packed weights: one product for every slot, of integers.
 template <class SlotsPerRow, class E, class Out, Expr X, Expr W, Expr... Order>
 constexpr Index macs(node<ops::packed_expert_linear<SlotsPerRow, E, Out>, X, W, Order...>, auto const& sizes) {
   return (checked(sizes.template extent<times<SlotsPerRow, rows<X>>>()) * sizes.template extent<cols<X>>() *
@@ -99,7 +99,7 @@ constexpr Index macs(node<ops::packed_linear<Out>, X, W>, auto const& sizes) {
       .value;
 }
 namespace detail {
-/// The rows of q that are attended: all, or where choices are in_place, as many as there are choices.
+/// The number of rows of q that are attended: all, or one per choice if choices are in_place.
 template <class Q, class... Further>
 struct attended_rows {
   using type = rows<Q>;
@@ -113,8 +113,8 @@ struct chosen_rows<Q, node<ops::from_zero, node<ops::scatter_cols<domain<Chosen>
 template <class Q, class V, class E, class Rows, class Chosen, class... More>
 struct attended_rows<Q, V, node<ops::sort_by_expert<E, Rows>, Chosen>, More...> : chosen_rows<Q, Chosen> {};
 }  // namespace detail
-/// 2 d_h, for q k^T and p v, for every score that the mask lets through. A row of q holds the d_h columns of every
-/// head, or, where tokens choose heads, of the one that its slot chose.
+/// 2 d_h, for q k^T and p v, per score that the mask allows. A row of q holds the d_h columns of every head or, if
+/// tokens choose heads, of the head of its slot.
 template <class Spec, Expr Q, Expr K, Expr... Further>
 constexpr Index attention_macs(node<ops::attention<Spec>, Q, K, Further...>, auto const& sizes) {
   using attended = typename detail::attended_rows<Q, Further...>::type;
@@ -125,7 +125,7 @@ constexpr Index attention_macs(node<ops::attention<Spec>, Q, K, Further...>, aut
           rows_per_token * sizes.template extent<cols<Q>>())
       .value;
 }
-/// 5 d_h for every score: q k^T is formed anew, and d_q, d_k, d_v and the gradient by p are a product each.
+/// 5 d_h per score: q k^T is computed again, and d_q, d_k, d_v and the gradient of p are one product each.
 template <class Spec, Expr Q, Expr K, Expr V, Expr O, Expr Lse, Expr P, Expr DO, Expr... Further>
 constexpr Index attention_macs(node<ops::attention_gradient<Spec>, Q, K, V, O, Lse, P, DO, Further...>,
                                auto const& sizes) {

@@ -1,18 +1,18 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Options of layers and routers: types in any order after the required arguments. A layer states once which kinds of
-// options it takes (`accepts<...>`); what is unknown, given twice or contradictory is a compile error. A new option is
+// Options of layers and routers: types in any order after the required arguments. A layer lists the kinds of options
+// that it takes (`accepts<...>`); an unknown, repeated or contradictory option is a compile error. A new option is
 // declared (a type that derives from its kind), listed (in `accepts`) and used (in an equation).
 
 #include "headmix/expr/pointwise.hpp"
 
 namespace headmix {
 
-/// A kind of options derives from this and describes itself for the tables of the documentation. It may have
-/// - `standard`: the option that holds where none of the kind is given;
-/// - `several = true`: any number of options, in the order in which they are given;
+/// Base of a kind of options; it describes itself for the tables of the documentation. Optional members:
+/// - `standard`: the option that holds if none of the kind is given;
+/// - `several = true`: any number of options, in the order given;
 /// - `distinct = true`, beside `several`: each option once;
-/// - `accepts<Option>`: which types are of this kind, if they need not derive from it.
+/// - `accepts<Option>`: whether a type is of this kind, for types that do not derive from it.
 struct option_kind {
   static constexpr bool several = false;
   static constexpr bool distinct = false;
@@ -57,7 +57,7 @@ template <class... Options, class Kind>
 struct of_kind<type_list<Options...>, Kind> {
   using type = concat<std::conditional_t<is_of_kind<Options, Kind>(), type_list<Options>, type_list<>>...>;
 };
-/// The only option of a list, or the kind's standard one.
+/// The only option of a list, or the standard option of the kind.
 template <class Kind, class List>
 struct option_or_standard;
 template <class Kind>
@@ -91,8 +91,8 @@ struct at_most_one<type_list<First, Second, More...>> : contradicting_options<fa
 template <class A, class B>
 struct excludes {};
 
-/// Options of the kind A, which is one of an accepted kind, mean nothing here: Why<true> says the reason as the text of
-/// a static assertion, and Why<false>::value is true.
+/// Options of kind A are refused here: Why<true> prints the reason as the text of a static assertion, and
+/// Why<false>::value is true.
 template <class A, template <bool Given> class Why>
 struct refuses_kind {};
 
@@ -114,12 +114,12 @@ struct accepting<accepts<Kinds...>, More...> {
   using type = accepts<Kinds..., More...>;
 };
 }  // namespace detail
-/// The kinds and rules of a list, and more of them.
+/// The kinds and rules of `Accepts`, and more.
 template <class Accepts, class... More>
 using and_accepts = typename detail::accepting<Accepts, More...>::type;
 
-/// What the options of a layer say: `get`, `has`, `value` and `all` of a kind. Options that the layer does not accept,
-/// two of one kind and two that exclude each other are compile errors.
+/// The options of a layer: `get`, `has`, `value` and `all` of a kind. Options that the layer does not accept, two of
+/// one kind and two that exclude each other are compile errors.
 template <class Accepts, class... Options>
 struct option_set;
 template <class... Kinds, class... Options>
@@ -129,12 +129,12 @@ struct option_set<accepts<Kinds...>, Options...> {
   /// The options of a kind in their order.
   template <class Kind>
   using all = typename detail::of_kind<options, Kind>::type;
-  /// The option of a kind; without one, the kind's standard.
+  /// The option of a kind, or its standard option.
   template <class Kind>
   using get = typename detail::option_or_standard<Kind, all<Kind>>::type;
   template <class Kind>
   static constexpr bool has = all<Kind>::size > 0;
-  /// The number that an option of the kind gives, or another one without it.
+  /// The number of the option of the kind, or `Without`.
   template <class Kind, Index Without>
   static constexpr Index value = detail::value_or<all<Kind>, Without>;
 
@@ -158,14 +158,14 @@ struct option_set<accepts<Kinds...>, Options...> {
   static constexpr bool is_refused = (detail::is_refused_by<Option, Kinds> || ...);
 
  private:
-  // By their types, since compilers take no value from a check that has failed and go on without.
+  // Types, not values: compilers take no value from a check that has failed and continue without it.
   using checked = type_list<typename detail::unknown_option<is_known<Options>, Options, accepted>::type...,
                             typename holds<Kinds>::type...>;
 };
 
-/// What an equation adds where an option is absent.
+/// Stands in an equation for the term of an absent option.
 struct absent {};
-/// a.
+/// a + nothing = a.
 template <Expr A>
 constexpr A operator+(A a, absent) {
   return a;

@@ -1,13 +1,13 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Padding ends where a layer begins: the valid rows are gathered, everything inside works on them alone, and the
-// result is scattered back, so that a padded row costs nothing and gives exactly zero.
+// Padding ends where a layer begins: valid rows are gathered, the layer works on them alone, and its result is
+// scattered back. A padded row costs nothing and gives exactly zero.
 
 #include "headmix/expr/select.hpp"
 
 namespace headmix {
 
-/// The leaf that numbers the valid rows, ascending, among all: Int [valid, 1]. See the class Padding for making one.
+/// The leaf with the numbers of the valid rows among all, ascending: Int [valid, 1]. The class Padding makes one.
 template <Extent Real, Extent All>
 struct row_numbers : selection<Real, size<1>, All> {};
 
@@ -20,15 +20,15 @@ inline constexpr bool is_row_numbers<Which> =
     std::is_base_of_v<row_numbers<rows<Which>, typename Which::domain>, Which>;
 }  // namespace detail
 
-/// The value with its padding, where X is one without it; X itself otherwise.
+/// The value with its padding, if X is one without it; else X.
 template <Expr X>
 constexpr auto with_padding(X x) {
   return x;
 }
-/// All rows, of which the given ones were gathered.
+/// All rows, including those that were not gathered.
 template <Expr X, Expr Which>
 requires(detail::is_row_numbers<Which>) constexpr auto with_padding(node<ops::gather_rows, X, Which>) { return X{}; }
-/// The rows of `a` that are rows of X: the valid ones, where X is a value without its padding.
+/// The rows of `a` that X has: the valid ones, if X is a value without its padding.
 template <Expr X, Expr A>
 constexpr auto without_padding_as(X, A a) {
   return a;

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Plain numbers in equations, 2.0 * x{}, are refused: numbers there are types, number<2>{}.
+// Plain numbers in equations, 2.0 * x{}, are refused: numbers in equations are types, number<2>{}.
 
 #include <type_traits>
 
@@ -24,7 +24,7 @@ struct refused_number : refused {
 };
 }  // namespace detail
 
-/// A number of C++, which no expression is made of.
+/// A C++ number, which is no expression.
 template <class Number>
 concept PlainNumber = !__is_class(Number) && std::is_arithmetic_v<Number>;
 

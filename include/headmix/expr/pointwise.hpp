@@ -1,10 +1,11 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Pointwise operations: the value f of one element and the gradient rule, side by side. Operands broadcast along an
-// extent that is the number 1. A user's own scalar function is one such struct (see ScalarOp).
+// Pointwise operations: the function f of one element and its gradient rule. Operands broadcast along extents of 1. A
+// user's own scalar function is one such struct (see ScalarOp).
 //
-// f is called with plain numbers and with vectors of them (backend/cpu/simd/simd.hpp, backend/cuda/kernel/float_vector.hpp): it uses only
-// + - * / and functions found by argument-dependent lookup. One that needs more, as a comparison, says
+// f is called with plain numbers and with vectors (backend/cpu/simd/simd.hpp, backend/cuda/kernel/float_vector.hpp): it
+// uses only + - * / and functions found by argument-dependent lookup. A function that needs more, e.g. a comparison,
+// sets `vectorizable = false`; otherwise it does not compile.
 // `vectorizable = false`; else it does not compile.
 
 #include <cmath>
@@ -60,7 +61,7 @@ struct pointwise : operation {
   static constexpr form form_of = form::pointwise;
   static constexpr char const* hint = "; + - * / are element by element, and a % b is the product of matrices";
   static constexpr bool takes_stacks = true;
-  /// False where f is for single numbers only.
+  /// False if f takes single numbers only.
   static constexpr bool vectorizable = true;
   template <class... A>
   using shape_of = typename detail::broadcast<typename A::extents...>::type;
@@ -76,7 +77,7 @@ concept ScalarOp = std::is_base_of_v<pointwise, Op> && requires(double a, float 
 };
 
 namespace archetype {
-/// The least that a user's own scalar function is.
+/// The members that a user's own scalar function needs.
 struct scalar_op : pointwise {
   template <class T>
   HEADMIX_HD static T f(T a) {
@@ -162,7 +163,7 @@ struct step : pointwise {
     return unit_step(a);
   }
 };
-/// 1 / (2 a), 0 at 0: the derivative of a root by what is below it.
+/// 1 / (2 a), 0 at 0: the derivative of a square root by its operand, from the root a.
 struct half_reciprocal : pointwise {
   static constexpr bool vectorizable = false;
   static constexpr bool differentiable = false;
@@ -171,11 +172,11 @@ struct half_reciprocal : pointwise {
     return a == T(0) ? T(0) : T(0.5) / a;
   }
 };
-/// The square root as a length: its derivative at 0 is 0.
+/// The square root, with derivative 0 at 0, for lengths.
 struct safe_sqrt : sqrt {
   static constexpr auto vjp(auto dy, auto, auto y) { return grads(dy * make<half_reciprocal>(y)); }
 };
-/// The larger one; of equal ones the second, as far as the derivative goes.
+/// max(a, b); if equal, the gradient goes to b.
 struct larger : pointwise {
   template <class T>
   HEADMIX_HD static T f(T a, T b) {
@@ -185,7 +186,7 @@ struct larger : pointwise {
     return grads(dy * make<step>(a - b), dy * (number<1>{} - make<step>(a - b)));
   }
 };
-/// The derivative at 0 is 0.
+/// a|, with derivative 0 at 0.
 struct absolute : pointwise {
   template <class T>
   HEADMIX_HD static T f(T a) {
@@ -260,7 +261,7 @@ struct normal_density : pointwise {
   }
   static constexpr auto vjp(auto dy, auto a, auto y) { return grads(-(dy * a * y)); }
 };
-/// Its distribution function.
+/// The standard normal distribution function.
 struct normal_cdf : pointwise {
   template <class T>
   HEADMIX_HD static T f(T a) {
@@ -378,7 +379,7 @@ template <Expr A>
 constexpr auto safe_sqrt(A sum_of_squares) {
   return make<ops::safe_sqrt>(sum_of_squares);
 }
-/// The larger one of a and b.
+/// max(a, b).
 template <Expr A, Expr B>
 constexpr auto maximum(A a, B b) {
   return make<ops::larger>(a, b);
@@ -398,7 +399,7 @@ template <Expr A>
 constexpr applied<ops::upcast, A> upcast(A) {
   return {};
 }
-/// The value rounded to the backend's Scalar: what was computed from statistics or gates, on its way to a product.
+/// The value rounded to the backend's Scalar: e.g. one computed from statistics or gates, before a product.
 template <Expr A>
 constexpr applied<ops::round_to_storage, A> round_to_storage(A) {
   return {};

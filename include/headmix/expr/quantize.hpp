@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
 // Quantisation to 8-bit activations and ternary weights (BitNet b1.58), in two forms: rounded numbers in the backend's
-// Scalar, whose gradient goes straight through, and weights packed into two bits for inference.
+// Scalar, with straight-through gradient, and weights packed into two bits for inference.
 
 #include "headmix/contract/optional_kernels.hpp"
 #include "headmix/core/ternary.hpp"
@@ -16,7 +16,7 @@ struct rounding : operation {
   static constexpr auto vjp(auto dy, auto, auto) { return grads(dy); }
 };
 
-/// Each row x becomes clamp(round(x s), -128, 127) / s with s = 127 / max(max_j |x_j|, 1e-5). A NaN stays one; a row
+/// Each row x becomes clamp(round(x s), -128, 127) / s with s = 127 / max(max_j |x_j|, 1e-5). A NaN stays NaN; a row
 /// with an infinity becomes NaN.
 struct absmax_int8 : rounding {
   template <class A>
@@ -24,8 +24,8 @@ struct absmax_int8 : rounding {
   static void eval(auto const& run, auto y, auto a) { run.backend.absmax_int8(y, a); }
 };
 
-/// Each matrix W becomes clamp(round(W s), -1, 1) / s with s = 1 / max(mean |W|, 1e-5). One with a number that is not
-/// finite becomes NaN.
+/// Each matrix W becomes clamp(round(W s), -1, 1) / s with s = 1 / max(mean |W|, 1e-5). A matrix with a non-finite
+/// number becomes NaN.
 struct absmean_ternary : rounding {
   static constexpr bool takes_stacks = true;
   template <class A>
@@ -79,7 +79,7 @@ struct packed_linear : packed_product {
     packed_product::require_backend(run);
     return run.backend.packed_gemm_scratch(y, x, w);
   }
-  /// Without an order every row belongs to the only matrix.
+  /// Without an order, all rows use the only matrix.
   static void eval(auto const& run, auto y, auto x, auto w) {
     run.backend.packed_gemm(y, x, w, view<Int const>(), view<Int const>(), 1, run.scratch);
   }
@@ -92,7 +92,7 @@ template <Expr A>
 constexpr auto absmax_int8(A a) {
   return make<ops::absmax_int8>(a);
 }
-/// Weights -1, 0 and 1 times one scale per matrix: [R, C] or a stack of them -> the same, rounded; the gradient is that
+/// Weights -1, 0 and 1 times one scale per matrix: [R, C], or a stack, of the same shape, rounded; the gradient is that
 /// of w.
 template <Expr W>
 constexpr auto absmean_ternary(W w) {

@@ -1,14 +1,14 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Random values as expressions: functions of a key and of the element's position, computed where they are read. Forward
-// and backward see the same value, and neither the number of threads nor the way a batch is cut changes it.
+// Random values as expressions: functions of a key and of the position of the element, computed when read. Forward and
+// backward passes see the same value; it depends neither on the number of threads nor on how a batch is divided.
 
 #include "headmix/core/random.hpp"
 #include "headmix/expr/pointwise.hpp"
 
 namespace headmix {
 
-/// The leaf that all random values of a program are drawn with; bind it to the words of a `randomness`.
+/// The leaf with the key of all random values of a program; bind it to the words of a `randomness`.
 struct random_key : leaf<kind::integer, false, size<1>, size<6>> {};
 
 namespace draws {
@@ -30,7 +30,7 @@ template <Index Num, Index Den>
 struct keep {
   static_assert(0 <= Num && Num < Den, "headmix: a dropout rate is a fraction from 0 to below 1");
   static constexpr double off = 1;
-  /// The rate of elements that are 0.
+  /// The probability of 0.
   static constexpr double rate = static_cast<double>(Num) / static_cast<double>(Den);
   HEADMIX_HD static double value(Random const& random, std::uint64_t i) {
     return random.uniform(i) < rate ? 0 : 1 / (1 - rate);
@@ -56,14 +56,14 @@ struct draw : operation {
 
 }  // namespace ops
 
-/// Random values of the shape of `like`. Two draws of one layer and purpose are made of the same numbers.
+/// Random values of the shape of `like`. Two draws of one layer and stream use the same numbers.
 template <class Distribution, random_stream Stream, Expr Like>
 constexpr auto draw(Like) {
   return node<ops::draw<Distribution, Stream, rows<Like>, cols<Like>>, random_key>{};
 }
 
-/// a with every element zero with probability Num / Den, the others scaled so that the expectation is a. Two dropouts
-/// of one layer and purpose draw the same numbers: give the second one `random_stream::user`.
+/// a with every element zero with probability Num / Den, and the others scaled to the same expectation. Two dropouts of
+/// one layer and stream use the same numbers: give the second one `random_stream::user`.
 template <Index Num, Index Den, random_stream Stream = random_stream::output_dropout, Expr A>
 constexpr auto dropout(A a) {
   return a * draw<draws::keep<Num, Den>, Stream>(a);

@@ -8,7 +8,7 @@
 namespace headmix {
 namespace ops {
 
-/// The value repeated to a larger shape along the extents where it is 1: the transpose of a sum.
+/// The value repeated along the extents where it is 1: the transpose of a sum.
 template <class R, class C, class Parts>
 struct expand : identity {
   template <class>
@@ -81,7 +81,7 @@ struct group_sum : reduction {
 }  // namespace ops
 
 namespace detail {
-/// A value whose sum over X, an extent of it, is the value itself.
+/// True if the sum of A over its extent X is A itself.
 template <class A, class X>
 inline constexpr bool is_sum_over = X::value == 1 && A::kind_of == kind::accumulator;
 }  // namespace detail

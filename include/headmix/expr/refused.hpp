@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// What stands for an expression that the compiler has refused, and how it says why: in the first error, with the user's
-// own names and numbers. Whatever is made of such an expression is one again, so nothing else is reported.
+// Stands for an expression that the compiler has refused. Its first error has the reason with the user's names and
+// numbers; an operation on a refused expression is refused silently.
 
 #include <algorithm>
 #include <cstddef>
@@ -14,11 +14,11 @@
 
 namespace headmix::detail {
 
-/// A base of what was refused.
+/// Base of refused expressions.
 struct refusal {};
 template <class E>
 concept Refused = __is_base_of(refusal, E);
-/// A base of a name for Definition::type.
+/// Base of a name for Definition::type.
 template <class Definition>
 struct refusal_of {};
 template <class Definition>
@@ -26,7 +26,7 @@ requires Refused<typename Definition::type>
 struct refusal_of<Definition> : refusal {
 };
 
-/// A text that is put together when it is compiled.
+/// A text composed at compile time.
 struct compiled_text {
   char text[1000] = {};
   std::size_t size = 0;
@@ -46,7 +46,7 @@ struct compiled_text {
     return *this;
   }
 };
-/// A text as a template argument, as which GCC prints it.
+/// A text as a template argument, which GCC prints.
 template <std::size_t Size>
 struct printed {
   char text[Size] = {};
@@ -59,7 +59,7 @@ consteval auto printed_text() {
   std::copy_n(all.text, all.size, exact.text);
   return exact;
 }
-/// An incomplete type: where it has to be complete, GCC prints its name, which is the text.
+/// An incomplete type: if it has to be complete, GCC prints its name, which contains the text.
 template <printed Text>
 struct refused_because;
 
@@ -80,7 +80,7 @@ constexpr void say_side(compiled_text& text) {
   }
   text << Side::extent::value;
 }
-/// An operation of the operands A whose rule says that extent X is not as Y asks.
+/// The message about operands A of an operation whose extents X and Y break a rule.
 template <class Op, class Rule, class X, class Y, class... A>
 struct extents_message {
   static constexpr compiled_text text() {

@@ -1,8 +1,8 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// The edges of a part of a program that is done several times, each time with leaves of its own, on what it made
-// before. An expression has the part once; the tables of the program are unrolled when it is made (program/run/unroll.hpp),
-// so the compiler's time does not grow with the number of times.
+// The edges of a part of a program that is repeated, each time with its own leaves and on the result of the time
+// before. An expression contains the part once; the tables of the program are unrolled when it is made
+// (program/run/unroll.hpp), so compile time does not grow with the number of repetitions.
 
 #include "headmix/core/view.hpp"
 #include "headmix/expr/repeat_edge.hpp"
@@ -10,13 +10,13 @@
 
 namespace headmix {
 
-/// Which repetition a leaf or an edge belongs to: `Count` times under a name, and whether the backward pass computes
-/// its values anew.
+/// The repetition of a leaf or an edge: `Count` times under a name; Recompute: the backward pass computes its values
+/// again.
 template <Extent Count, name_text Name, bool Recompute>
 struct repetition {
   using count = Count;
   static constexpr bool recompute = Recompute;
-  /// As in the names of leaves.
+  /// The name, as in the names of leaves.
   static constexpr auto text = Name;
   static constexpr char const* name = text.text;
 };
@@ -31,12 +31,12 @@ consteval auto with_star(name_text<Size> const& name) {
 }
 }  // namespace detail
 
-/// That of a network, where the network is used under a name.
+/// The repetition of a network that is used under a name.
 template <class R, name_text Name>
 struct repetition_in : R {};
 
 namespace ops {
-/// An edge of repetition R: what goes in or out is copied.
+/// An edge of repetition R: it copies the value that enters or leaves.
 template <class R, repeat_edge Edge>
 struct at_edge : operation {
   using repeated_by = R;
@@ -57,7 +57,7 @@ struct at_edge : operation {
     return grads(make<at_edge<R, back>>(dy));
   }
 };
-/// The sum of a number over all times.
+/// The sum of a number over all repetitions.
 template <class R>
 struct repeat_total : operation {
   using repeated_by = R;
@@ -78,34 +78,34 @@ struct repeat_total : operation {
 };
 }  // namespace ops
 
-/// A leaf that has memory of its own every time.
+/// A leaf with memory of its own in every repetition.
 template <class L>
 concept RepeatedLeaf = Leaf<L> && requires {
   typename L::repeated_by;
 };
 
-/// Leaf P of a layer that is repeated.
+/// Leaf P of a repeated layer.
 template <Leaf P, class R>
 struct repeated_leaf : P {
   using repeated_by = R;
   /// The characters of the name.
   static constexpr auto joined = detail::joined_name<P, detail::with_star(R::text)>();
-  /// As in messages and lists of parameters, with a star for the number of the time.
+  /// The name in messages and lists of parameters, with a star for the number of the repetition.
   static constexpr char const* name = joined.data();
 };
 
-/// A repeated leaf of a network, where the network is used under a name.
+/// A repeated leaf of a network that is used under a name.
 template <RepeatedLeaf P, name_text Name>
 struct leaf_in<P, Name> : P {
   using repeated_by = repetition_in<typename P::repeated_by, Name>;
   /// The characters of the name.
   static constexpr auto joined = detail::joined_name<P, Name>();
-  /// As in messages and lists of parameters.
+  /// The name in messages and lists of parameters.
   static constexpr char const* name = joined.data();
 };
 
 namespace detail {
-/// The edges of a network, where the network is used under a name.
+/// The edges of a network that is used under a name.
 template <class Op, name_text Name>
 struct edge_in {
   using type = Op;

@@ -4,14 +4,14 @@
 
 namespace headmix {
 
-/// What a call does at the edge of a repeated part.
+/// The kind of edge of a repeated part that a call is.
 enum class repeat_edge {
-  none,            ///< it is no edge
-  begin,           ///< brings the value in that the first time works on
-  end,             ///< brings the value out that the last time made
-  total,           ///< adds a number of each time
-  gradient_begin,  ///< brings in the gradient by what came out
-  gradient_end     ///< brings out the gradient by what went in
+  none,            ///< not an edge
+  begin,           ///< brings in the value on which the first repetition works
+  end,             ///< brings out the result of the last repetition
+  total,           ///< adds a number of each repetition
+  gradient_begin,  ///< brings in the gradient of the result
+  gradient_end     ///< brings out the gradient of the value brought in
 };
 
 }  // namespace headmix

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// An expression with other leaves: the equations of a layer, in another place of a program.
+// An expression with other leaves: the equations of a layer at another place of a program.
 
 #include <algorithm>
 #include <array>
@@ -39,12 +39,12 @@ template <name_text Prefix, name_text Name>
 inline constexpr auto name_under = joined_name<given_name<Name>, Prefix>();
 }  // namespace detail
 
-/// Leaf P of a layer, where the layer is used under a name: `attn.W_q`.
+/// Leaf P of a layer that is used under a name: `attn.W_q`.
 template <Leaf P, name_text Name>
 struct leaf_in : P {
   /// The characters of the name.
   static constexpr auto joined = detail::joined_name<P, Name>();
-  /// As in messages and lists of parameters.
+  /// The name in messages and lists of parameters.
   static constexpr char const* name = joined.data();
 };
 
@@ -62,8 +62,8 @@ template <class Leaves, Expr E>
 struct definition_in {
   using type = rewritten_as<Leaves, typename E::init>;
 };
-/// What a let becomes. Its name does not spell out what it stands for: names of expressions that mention others several
-/// times would grow with every use.
+/// A rewritten let. Its name does not spell out its expression: names of expressions that mention others several times
+/// would grow with every use.
 template <class Leaves, Expr E>
 struct let_in : let_by<definition_in<Leaves, E>> {};
 
@@ -71,7 +71,7 @@ template <class Leaves, Leaf P>
 struct rewritten<Leaves, P> {
   using type = typename Leaves::template of<P>;
 };
-/// Not `applied`: there are nodes that `make` refuses, and what it checks was checked.
+/// Not `applied`: `make` refuses some nodes, and its checks were done before.
 template <class Leaves, class Op, class... A>
 struct rewritten<Leaves, node<Op, A...>> {
   using type = node<typename Leaves::template operation<Op>, rewritten_as<Leaves, A>...>;

@@ -10,7 +10,7 @@
 namespace headmix {
 namespace ops {
 
-/// Positions of Rows; Keys are the rows that these are queries of, or void.
+/// Positions of Rows; Keys is the extent of the rows that queries attend to, or void.
 template <class Heads, class Rows, bool Inverse, class Keys>
 struct rotary : operation {
   static constexpr bool validates = !std::is_void_v<Keys>;
@@ -45,9 +45,9 @@ struct rotary : operation {
 
 }  // namespace ops
 
-/// The heads of each row of a [n T, Heads d_h], turned by their token's position (contract/position.hpp); `theta` is
-/// [1, 1]. Angles are formed in double: in float, y is off by at most 1e-6 |a| at 2^20 positions.
-/// @tparam Keys  the rows that a has queries of, where those are other ones: `context_tokens`; void for none
+/// Rotates the heads of each row of a [n T, Heads d_h] by their token's position (contract/position.hpp); `theta` is
+/// [1, 1]. Angles are computed in double: in float, y is off by at most 1e-6 |a| at 2^20 positions.
+/// @tparam Keys  the extent of keys, if a holds queries of other rows: `context_tokens`; void for none
 template <Extent Heads, class Keys = void, Expr A, Expr Theta>
 constexpr auto rotary(A a, Theta theta) {
   static_assert(!Theta::grad, "headmix: rotary has no gradient by theta; give a number or a constant");

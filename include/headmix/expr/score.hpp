@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Score maps: what becomes of the scores of attention before the softmax, as pointwise expressions. Their gradients are
-// derived from the vjp of the operations, and no matrix of queries x keys is stored.
+// Score maps: pointwise expressions that change the scores of attention before the softmax. Their gradients are derived
+// from the vjp of the operations, and no matrix of queries x keys is stored.
 //
 //   struct far_is_less : score_map {  // a learned slope for each head
 //     template <Extent Heads> struct slope : bias_param<Heads> {};
@@ -17,7 +17,7 @@
 namespace headmix {
 
 namespace detail {
-/// A number that attention knows for each pair of a query and a key.
+/// A number of each pair of a query and a key, known to attention.
 struct score_symbol {
   using args = type_list<>;
   using extents = shape<size<1>, size<1>>;
@@ -31,7 +31,7 @@ struct score_symbol {
     return T(0);
   }
 };
-/// scale q k^T + bias.
+/// The score before maps: scale q k^T + bias.
 struct score_before : score_symbol {
   using step = score_step::score;
 };
@@ -45,7 +45,7 @@ struct query_position : detail::score_symbol {
 struct key_position : detail::score_symbol {
   using step = score_step::key_position;
 };
-/// The number of the query's head, from 0; in Moa, experts are heads. For score maps.
+/// The number of the query's head, from 0; in Moa, of the expert. For score maps.
 struct head_index : detail::score_symbol {
   using step = score_step::head;
 };
@@ -53,10 +53,10 @@ struct head_index : detail::score_symbol {
 /// Base of score maps.
 struct score_map {};
 
-/// An empty struct that derives from `score_map`. `f(s)`, or `f(s, heads)` with the number of heads as an extent, is
-/// the new score as a pointwise expression of the score s, of query_position, key_position and head_index, of numbers,
-/// and of operands: expressions of other values, [1, 1] or [1, heads], to which gradients flow. Hidden scores stay
-/// hidden whatever it says.
+/// An empty struct that derives from `score_map`. `f(s)`, or `f(s, heads)` with the number of heads as an extent,
+/// returns the new score: a pointwise expression of the score s, of query_position, key_position and head_index, of
+/// numbers, and of operands, which are expressions [1, 1] or [1, heads] and receive gradients. Hidden scores stay
+/// hidden.
 template <class M>
 concept ScoreMap = std::is_base_of_v<score_map, M> && std::is_empty_v<M> &&(
     requires {
@@ -67,7 +67,7 @@ concept ScoreMap = std::is_base_of_v<score_map, M> && std::is_empty_v<M> &&(
     });
 
 namespace archetype {
-/// The least that a score map is.
+/// The member that a score map needs.
 struct map_of_scores : score_map {
   template <Expr S>
   static constexpr auto f(S s) {
@@ -78,7 +78,7 @@ struct map_of_scores : score_map {
 static_assert(ScoreMap<archetype::map_of_scores> && !ScoreMap<score_map>,
               "headmix: archetype::map_of_scores is no ScoreMap, or score_map itself is one");
 
-/// Maps for `attention` in their order, with the extent that their operands count heads by.
+/// Maps for `attention` in their order, and the extent of heads for their operands.
 template <Extent Heads, class... M>
 struct score_maps {};
 
@@ -100,11 +100,11 @@ struct only_numbers : std::bool_constant<is_number<E>> {};
 template <class Op, class... A>
 struct only_numbers<node<Op, A...>>
     : std::bool_constant<sizeof...(A) != 0 && Op::form_of == form::pointwise && (only_numbers<A>::value && ...)> {};
-/// What a kernel reads from memory.
+/// True if a kernel reads E from memory.
 template <class E>
 inline constexpr bool is_score_operand = !mentions_symbol<E>::value && !only_numbers<E>::value;
 
-/// True for a map that reads the number of the head, or an operand with a number for each.
+/// True if a map reads the number of the head, or an operand with one number per head.
 template <class E>
 struct depends_on_head : std::bool_constant<std::is_same_v<E, head_index>> {};
 template <class E>
@@ -161,7 +161,7 @@ using derivative = typename sum_of<typename derivative_terms<X, Y, number<1>>::t
 
 // ---- lowering ----
 
-/// Operands, followed by those of E.
+/// The list Operands, followed by the operands of E.
 template <class Operands, class E>
 struct operands_with {
   using type = Operands;
@@ -181,7 +181,7 @@ requires(mentions_symbol<node<Op, A, B>>::value) struct operands_with<Operands, 
     : operands_with<typename operands_with<Operands, A>::type, B> {
 };
 
-/// Steps with those of E: `type`; which one of them is E: `at`.
+/// The list Steps, followed by the steps of E: `type`; the position of E in it: `at`.
 template <class Operands, class Steps, class E>
 struct score_steps;
 template <class Steps, class Step>
@@ -215,7 +215,7 @@ requires(!contains<Operands, node<Op, A, B>>) struct score_steps<Operands, Steps
   static constexpr int at = added::at;
 };
 
-/// The map of Steps that go on with the derivatives of Y by some operands; those without a gradient are zeros.
+/// The map of Steps and the derivatives of Y by some operands; operands without a gradient have zeros.
 template <class Operands, class Steps, class Y, int Value, int ByScore, class By, int... At>
 struct map_with_derivatives;
 template <class... A, class Steps, class Y, int Value, int ByScore, int... At>
@@ -230,7 +230,7 @@ struct map_with_derivatives<Operands, Steps, Y, Value, ByScore, type_list<H, T..
                            ByScore, type_list<T...>, At...,
                            score_steps<Operands, Steps, derivative_if_wanted<Y, H>>::at> {};
 
-/// The score Y as kernels receive it, `map`, and the `operands` that it reads.
+/// The score Y as a kernel receives it: `map`, and the `operands` that it reads.
 template <class Y>
 struct lowered_scores {
   using operands = typename operands_with<type_list<>, Y>::type;
@@ -244,7 +244,7 @@ template <class Heads, class S>
 constexpr auto map_score(S s) {
   return s;
 }
-/// s after the maps.
+/// The score s after the maps.
 template <class Heads, class M, class... More, class S>
 constexpr auto map_score(S s) {
   if constexpr (requires { M::f(s); }) {

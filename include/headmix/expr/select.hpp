@@ -7,7 +7,7 @@
 namespace headmix {
 namespace ops {
 
-/// The columns of the K largest values of each row, best first; equal values in order of their columns, NaN last.
+/// The columns of the K largest values of each row, best first; equal values in the order of columns, NaN last.
 template <class K>
 struct top_k : operation {
   template <class...>
@@ -44,7 +44,7 @@ struct gather_cols : operation {
   }
 };
 
-/// Zeros, and at the chosen columns of each row the given values; values of the same column are added.
+/// Zeros, with the given values added at the chosen columns of each row.
 template <class E>
 struct scatter_cols : operation {
   template <class A, class Chosen>
@@ -63,7 +63,7 @@ struct scatter_cols : operation {
   static constexpr auto vjp(auto dy, auto, auto index, auto) { return grads(make<gather_cols>(dy, index), none{}); }
 };
 
-/// The number of times that each column was chosen in its row: 0 or 1 for distinct choices.
+/// The number of times that each column is chosen in its row: 0 or 1 for distinct choices.
 template <class E>
 struct one_hot : operation {
   static constexpr bool differentiable = false;
@@ -157,7 +157,7 @@ struct flat_index : renumbering {
   }
 };
 
-/// y_{i, k Count + j} = j E + index_ik, -1 where index_ik is
+/// y_{i, k Count + j} = j E + index_ik, or -1 where index_ik is -1.
 template <class Count, class E>
 struct heads_of_choices : renumbering {
   template <class Chosen>
@@ -174,7 +174,7 @@ struct heads_of_choices : renumbering {
   }
 };
 
-/// y_ij = index_ij - 1, among as many as there are columns; -1 where index_ij is 0.
+/// y_ij = index_ij - 1, with the domain of the columns; -1 where index_ij is 0.
 struct from_zero : renumbering {
   template <class A>
   using shape_of = shape<rows<A>, cols<A>>;
@@ -203,7 +203,7 @@ struct first_choice : operation {
   }
 };
 
-/// The columns of a, then those of b, of numbers.
+/// The columns of a, then those of b, of real matrices.
 struct concat_cols : operation {
   template <class A, class B>
   using shape_of = shape<rows<A>, plus<cols<A>, cols<B>>>;
@@ -264,10 +264,10 @@ struct scatter_rows : operation {
 
 }  // namespace ops
 
-/// [R, E] -> Int [R, K]: the columns of the largest elements, largest first. NaN ranks behind every number, minus
-/// infinity too; of equal elements, and of two NaN, the one further left comes first. So there are always K different
-/// columns: where a router's logits have a NaN or plus infinity, its softmax is NaN, and the first K experts are chosen
-/// with weights that are NaN.
+/// [R, E] -> Int [R, K]: the columns of the largest elements, largest first. NaN ranks behind every number, also minus
+/// infinity; of equal elements, and of two NaN, the left one comes first. So there are always K different columns: if
+/// the logits of a router have a NaN or plus infinity, its softmax is NaN, and the first K experts are chosen with
+/// weights that are NaN.
 template <Extent K, Expr A>
 constexpr auto arg_top_k(A scores) {
   static_assert(K::value != 0, "headmix: top_k chooses at least one column");
@@ -303,7 +303,7 @@ template <Extent First, Extent Count, Extent E, Expr Like>
 constexpr auto iota_cols(Like like) {
   return make<ops::iota_cols<First, Count, E>>(like);
 }
-/// Choices among columns that have First others before them, of E in all.
+/// Choices, renumbered to E columns of which First precede theirs.
 template <Extent First, Extent E, Selection Chosen>
 constexpr auto offset_cols(Chosen index) {
   return make<ops::offset_cols<First, E>>(index);
@@ -313,8 +313,8 @@ template <Selection Chosen>
 constexpr auto flat_index(Chosen index) {
   return make<ops::flat_index<domain<Chosen>>>(index);
 }
-/// The heads of chosen experts, Count of each, Int [R, K] -> [R, K Count]: head j of expert i is number j E + i, E the
-/// number of experts.
+/// Count heads of each chosen expert, Int [R, K] -> [R, K Count]: head j of expert i is number j E + i, E the number of
+/// experts.
 template <Extent Count, Selection Chosen>
 constexpr auto heads_of_choices(Chosen index) {
   if constexpr (Count::value == 1) {
@@ -323,8 +323,8 @@ constexpr auto heads_of_choices(Chosen index) {
     return make<ops::heads_of_choices<Count, domain<Chosen>>>(index);
   }
 }
-/// Every choice in the column that it chose, -1 in the others: Int [R, K] -> Int [R, E], E the number of choices. No
-/// row may choose a column twice.
+/// Every choice in its own column, -1 in the others: Int [R, K] -> Int [R, E], E the number of choices. No row may
+/// choose a column twice.
 template <Selection Chosen>
 constexpr auto choices_in_place(Chosen index) {
   using all = domain<Chosen>;

@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// From tokens to their sequences and back: which sequence a row belongs to, means over a sequence, over the positions
-// so far, or over the latest ones.
+// Values of tokens and values of sequences: the sequence of a row, and means over a sequence, over the positions so
+// far, or over the latest positions.
 
 #include <limits>
 
@@ -23,7 +23,7 @@ struct sequence_numbers : operation {
   static void eval(auto const& run, auto y) { run.backend.sequence_numbers(y, run.template segments_of<Rows>()); }
 };
 
-/// y_ij = table_{index_i, j}, choices that others chose
+/// y_ij = table_{index_i, j}, for a table of choices.
 struct gather_choices : operation {
   static constexpr bool differentiable = false;
   template <class...>
@@ -38,8 +38,8 @@ struct gather_choices : operation {
   static void eval(auto const& run, auto y, auto table, auto index) { run.backend.gather_rows(y, table, index); }
 };
 
-/// y_t = the mean of a_s, t - Window < s <= t, in the sequence of t; or the transpose of this map. Rows are those that
-/// have sequences; with Padded, a has their padding, too.
+/// y_t = the mean of a_s, t - Window < s <= t, in the sequence of t; or the transpose of this map. Rows is the extent
+/// of rows with sequences; if Padded, a includes their padding.
 template <class Window, class Rows, bool Transposed, bool Padded>
 struct window_mean : operation {
   static constexpr bool validates = true;
@@ -65,7 +65,7 @@ struct window_mean : operation {
 
 }  // namespace ops
 
-/// The number of its sequence for each of Rows rows (`tokens`, `context_tokens`): Int [Rows, 1].
+/// The sequence number of each of Rows rows (`tokens`, `context_tokens`): Int [Rows, 1].
 template <Extent Rows>
 constexpr auto sequence_numbers() {
   return make<ops::sequence_numbers<Rows>>();
@@ -76,23 +76,23 @@ constexpr auto gather_choices(Table table, Chosen index) {
   return make<ops::gather_choices>(table, index);
 }
 
-/// A window that reaches back to the first position.
+/// A window over all positions so far.
 struct all_before : size<(std::numeric_limits<Int>::max)()> {};
 
-/// The mean over the latest Window positions of the sequence, its own among them: [tokens, C] -> [tokens, C].
+/// The mean over the latest Window positions of the sequence, including its own: [tokens, C] -> [tokens, C].
 template <Extent Window, Expr A>
 constexpr auto window_mean(A a) {
   return make<ops::window_mean<Window, rows<A>, false, false>>(a);
 }
 namespace detail {
-/// The sum over the valid rows of a window, divided by its positions.
+/// The sum over the valid rows of a window, divided by the number of all its positions.
 template <Extent Window, Expr A, Expr ValidRows>
 constexpr auto padded_window_mean(A a, ValidRows valid_rows) {
   return gather_rows(make<ops::window_mean<Window, rows<A>, false, true>>(scatter_rows(a, valid_rows)), valid_rows);
 }
 }  // namespace detail
-/// The same for the valid rows of padded sequences, which have the numbers `valid_rows` among all rows: the mean over
-/// those whose positions are among the latest Window ones, where padding has positions, too.
+/// The mean over the valid rows among the latest Window positions of padded sequences; padding has positions too.
+/// `valid_rows` numbers the valid rows among all.
 template <Extent Window, Expr A, Expr ValidRows>
 constexpr auto window_mean(A a, ValidRows valid_rows) {
   constexpr auto count = ones_of<rows<A>, size<1>>();

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Views: the same numbers in another order, for free. Gradients are views the other way round.
+// Views: the same elements in another order, without a copy. Gradients are the inverse views.
 
 #include "headmix/core/view.hpp"
 #include "headmix/expr/pointwise.hpp"
@@ -19,7 +19,7 @@ template <kind K>
 struct matmul;
 }  // namespace ops
 
-/// Rows and columns exchanged (of every matrix, for a stack). Never stored: products take transposed operands.
+/// Exchanges rows and columns (of every matrix of a stack). Never stored: products take transposed operands.
 template <Expr A>
 constexpr auto t(A a) {
   return make<ops::transpose>(a);
@@ -35,8 +35,7 @@ constexpr auto t(node<ops::matmul<K>, A, B>) {
   return make<ops::matmul<K>>(t(B{}), t(A{}));
 }
 
-/// [R, Parts * C] as [R * Parts, C]: the Parts parts of a row become rows (heads of a token, sub-tokens, gates of
-/// slots).
+/// [R, Parts * C] as [R * Parts, C]: the parts of a row become rows (heads of a token, sub-tokens, gates of slots).
 template <Extent Parts, Expr A>
 constexpr auto split_rows(A a) {
   if constexpr (Parts::value == 1) {
@@ -73,7 +72,7 @@ struct transpose : operation {
   static constexpr auto vjp(auto dy, auto, auto) { return grads(t(dy)); }
 };
 
-/// Views that need the rows of their operand to follow each other without gaps.
+/// Base of views whose operand must have rows without gaps.
 struct reshape : operation {
   static constexpr form form_of = form::view;
   template <class A>
@@ -110,7 +109,7 @@ struct merge_rows : reshape {
   static constexpr auto vjp(auto dy, auto, auto) { return grads(headmix::split_rows<Parts>(dy)); }
 };
 
-/// Every row Parts times, one after the other. It only renumbers rows, so it fuses like a pointwise operation.
+/// Every row Parts times, one after the other. It only renumbers rows, so it fuses as pointwise operations do.
 template <class Parts>
 struct repeat_rows : operation {
   static constexpr form form_of = form::pointwise;

@@ -1,14 +1,14 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Values of several ranks: a program runs on each of them (contract/communicator.hpp), and these operations are where
-// the programs meet. What all ranks have alike is replicated; of anything else each has its own.
+// Operations between ranks: every rank runs the same program (contract/communicator.hpp), and these operations exchange
+// values. A value is replicated (equal on all ranks) or belongs to one rank.
 //
-// The gradient that a rank computes is that of the objective by its own value. The objective is counted once: where y
-// is replicated, every rank has the same dy. Hence the rules: a sum over the ranks passes dy on as it is; what enters a
-// computation of one rank's own from a replicated value has the sum over the ranks as its gradient; all_gather and
-// reduce_scatter are each other's.
+// Each rank computes the gradient of the objective by its own values. The objective counts once: where y is replicated,
+// every rank has the same dy. Hence a sum over ranks passes dy unchanged; a replicated value that a rank uses in a
+// computation of its own has the sum over the ranks as gradient; all_gather and reduce_scatter are each other's
+// gradients.
 //
-// On a backend without a communicator there is one rank, and all of them are copies.
+// A backend without a communicator is one rank, and all operations are copies.
 
 #include <cstddef>
 #include <span>
@@ -21,14 +21,14 @@
 namespace headmix {
 
 namespace detail {
-/// A matrix or stack whose elements lie one after another: a itself, or its copy in y.
+/// A matrix or stack without gaps: a itself, or its copy in y.
 template <class T>
 view<T const> gapless(auto const& run, view<T> y, view<T const> a) {
   if (a.contiguous()) return a;
   run.copy(y, a, false);
   return y;
 }
-/// Where a matrix or stack without gaps lies.
+/// The elements of a matrix or stack without gaps.
 template <class T>
 std::span<std::byte const> bytes_of(view<T const> a) {
   return {reinterpret_cast<std::byte const*>(a.data), static_cast<std::size_t>(a.size()) * sizeof(T)};
@@ -37,7 +37,7 @@ std::span<std::byte const> bytes_of(view<T const> a) {
 
 namespace ops {
 
-/// f(i) for all i < n, on the backend's threads where it has some.
+/// Calls f(i) for all i < n, on the threads of the backend if it has some.
 template <class F>
 void for_each_row(auto const& run, Index n, F const& f) {
   if constexpr (ForEach<std::remove_cvref_t<decltype(run.backend)>>) {
@@ -74,7 +74,7 @@ struct all_sum : operation {
   static constexpr auto vjp(auto dy, auto, auto) { return grads(dy); }
 };
 
-/// a, the same on all ranks, as an operand of what they compute apart.
+/// a, equal on all ranks, as an operand of computations that differ between ranks.
 struct replicated : operation {
   static constexpr form form_of = form::view;
   static constexpr bool takes_stacks = true;
@@ -94,8 +94,8 @@ struct all_gather_rows;
 template <class X>
 struct reduce_scatter_rows;
 
-/// The elements of each rank's share of X, `each` for one of X, at the beginning of the scratch memory of a call; and
-/// the rest of it.
+/// The number of elements of each rank's share of X, `each` for every unit of X; stored at the beginning of the scratch
+/// memory of a call.
 template <class X>
 std::span<Index const> elements_of_shares(auto const& run, Index each) {
   Index const n = run.template extent<X>(), ranks_here = run.template extent<rank_count>();
@@ -103,18 +103,18 @@ std::span<Index const> elements_of_shares(auto const& run, Index each) {
   for (Index r = 0; r < ranks_here; ++r) counts[r] = share_of(n, r, ranks_here) * each;
   return {counts, static_cast<std::size_t>(ranks_here)};
 }
-/// What these numbers take of it.
+/// Bytes of these counts in the scratch memory.
 inline std::size_t bytes_of_shares(auto const& run) {
   auto const counts = static_cast<std::size_t>(run.template extent<rank_count>()) * sizeof(Index);
   return (counts + alignment - 1) / alignment * alignment;
 }
-/// The scratch memory behind them.
+/// The scratch memory behind the counts.
 template <class T>
 T* behind_shares(auto const& run) {
   return reinterpret_cast<T*>(run.scratch.data() + bytes_of_shares(run));
 }
 
-/// Rows of shares of X, in one piece for the communicator.
+/// Base of operations on the rows of shares of X, which must lie without gaps for the communicator.
 struct rows_of_shares : operation {
   static constexpr bool needs_scratch = true;
   template <class A>
@@ -123,7 +123,7 @@ struct rows_of_shares : operation {
   static std::size_t scratch(auto const& run, view<T>, view<T const> a) {
     return bytes_of_shares(run) + static_cast<std::size_t>(a.size()) * sizeof(T);
   }
-  /// move(communicator, to, from, elements of each rank); without a communicator a copy.
+  /// Calls move(communicator, to, from, elements of each rank); without a communicator it copies.
   template <class X, class T, class Move>
   static void moved(auto const& run, view<T> y, view<T const> a, Move const& move) {
     if constexpr (HasCommunicator<std::remove_cvref_t<decltype(run.backend)>>) {
@@ -135,7 +135,7 @@ struct rows_of_shares : operation {
   }
 };
 
-/// [rank_share<X>, C] -> [X, C]: the rows of all ranks.
+/// [rank_share<X>, C] -> [X, C]: gathers the rows of all ranks.
 template <class X>
 struct all_gather_rows : rows_of_shares {
   template <class A>
@@ -148,7 +148,7 @@ struct all_gather_rows : rows_of_shares {
   static constexpr auto vjp(auto dy, auto, auto) { return grads(make<reduce_scatter_rows<X>>(dy)); }
 };
 
-/// [X, C] -> [rank_share<X>, C]: this rank's rows of the sum over the ranks.
+/// [X, C] -> [rank_share<X>, C]: this rank's rows of the sum over ranks.
 template <class X>
 struct reduce_scatter_rows : rows_of_shares {
   template <class A>
@@ -161,7 +161,7 @@ struct reduce_scatter_rows : rows_of_shares {
   static constexpr auto vjp(auto dy, auto, auto) { return grads(make<all_gather_rows<X>>(dy)); }
 };
 
-/// [R, rank_share<X> Group] -> [R, X Group]: the columns of all ranks.
+/// [R, rank_share<X> Group] -> [R, X Group]: gathers the columns of all ranks.
 template <class X, class Group>
 struct all_gather_cols : operation {
   static constexpr bool differentiable = false;
@@ -193,7 +193,7 @@ struct all_gather_cols : operation {
   }
 };
 
-/// [R, X Group] -> [R, rank_share<X> Group]: this rank's columns of a value that is the same on all ranks.
+/// [R, X Group] -> [R, rank_share<X> Group]: this rank's columns of a replicated value.
 template <class X, class Group>
 struct share_of_cols : operation {
   template <class A>
@@ -209,7 +209,7 @@ struct share_of_cols : operation {
   static constexpr auto vjp(auto dy, auto, auto) { return grads(make<all_gather_cols<X, Group>>(dy)); }
 };
 
-/// y_ij = index_ij - what the ranks before have of X Group choices, where that is in this rank's share; else -1.
+/// y_ij = index_ij - (number of choices of the preceding ranks) if the choice is in this rank's share, else -1.
 template <class X, class Group>
 struct share_of_choices : operation {
   static constexpr bool differentiable = false;
@@ -245,34 +245,32 @@ struct share_of_choices : operation {
 
 }  // namespace ops
 
-/// The sum over the ranks, on all of them.
+/// The sum over the ranks, replicated.
 template <Expr A>
 constexpr auto all_sum(A a) {
   return make<ops::all_sum>(a);
 }
-/// A value that is the same on all ranks, where each of them goes on with it in a way of its own.
+/// A replicated value, for computations that differ between ranks.
 template <Expr A>
 constexpr auto replicated(A a) {
   return make<ops::replicated>(a);
 }
-/// [rank_share<X>, C] -> [X, C]: the rows of all ranks, on all of them.
+/// [rank_share<X>, C] -> [X, C]: the rows of all ranks, replicated.
 template <Extent X, Expr A>
 constexpr auto all_gather(A a) {
   return make<ops::all_gather_rows<X>>(a);
 }
-/// [X, C] -> [rank_share<X>, C]: this rank's rows of the sum over the ranks.
+/// [X, C] -> [rank_share<X>, C]: this rank's rows of the sum over ranks.
 template <Extent X, Expr A>
 constexpr auto reduce_scatter(A a) {
   return make<ops::reduce_scatter_rows<X>>(a);
 }
-/// [R, X] -> [R, rank_share<X>], or with X times Group columns: this rank's columns of a value that is the same on all
-/// ranks.
+/// [R, X Group] -> [R, rank_share<X> Group]: this rank's columns of a replicated value.
 template <Extent X, Extent Group = size<1>, Expr A>
 constexpr auto share_of_cols(A a) {
   return make<ops::share_of_cols<X, Group>>(a);
 }
-/// Choices among X, or X times Group, as choices among this rank's share, -1 for those of other ranks: Int [R, K] ->
-/// Int [R, K].
+/// Choices among X Group, renumbered to this rank's share, -1 for those of other ranks: Int [R, K] -> Int [R, K].
 template <Extent X, Extent Group = size<1>, Selection Chosen>
 constexpr auto share_of_choices(Chosen index) {
   return make<ops::share_of_choices<X, Group>>(index);

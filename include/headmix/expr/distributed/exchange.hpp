@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Rows go to the ranks that have their experts, and come back. Tokens are divided among the ranks and experts too; the
-// slots of a selection, grouped by expert (sort_by_expert), lie in the order of their owners.
+// Rows travel to the ranks of their experts and back. Tokens and experts are both divided among ranks; the slots of a
+// selection, grouped by expert (sort_by_expert), are then in the order of owners.
 
 #include <cstring>
 #include <span>
@@ -14,7 +14,7 @@
 namespace headmix {
 namespace ops {
 
-/// How many rows come from each rank for each expert of this one: offsets [1, E + 1] -> Int [rank_count,
+/// The number of rows from each rank for each expert of this rank: offsets [1, E + 1] -> Int [rank_count,
 /// rank_share<E>].
 template <class E>
 struct exchange_plan : operation {
@@ -49,15 +49,15 @@ struct exchange_plan : operation {
   }
 };
 
-/// The elements of rows that a rank sends to each other one and receives from it, by a plan.
+/// The numbers of elements that a rank sends to and receives from each rank.
 struct exchanged {
   std::span<Index> sent, received;
 
-  /// Of scratch memory.
+  /// Bytes in the scratch memory.
   static std::size_t bytes(auto const& run) {
     return 2 * static_cast<std::size_t>(run.template extent<rank_count>()) * sizeof(Index);
   }
-  /// In the scratch memory of a call.
+  /// Computes the numbers in the scratch memory of a call.
   static exchanged of(std::span<std::byte> scratch, view<Int const> offsets, view<Int const> counts, Index each) {
     Index const n = counts.rows, experts = offsets.cols - 1;
     auto const size = static_cast<std::size_t>(n);
@@ -80,7 +80,7 @@ inline Index received_in(view<Int const> counts) {
   return n;
 }
 
-/// An operand of which nothing is read: it is only to be there before.
+/// An operand that is not read: it only orders the calls.
 struct before : operation {
   static constexpr form form_of = form::view;
   static constexpr bool differentiable = false;
@@ -94,7 +94,7 @@ struct before : operation {
   }
 };
 
-/// An exchange of rows that goes on while others compute, where the communicator can do that.
+/// An exchange of rows that overlaps other kernels, if the communicator is Asynchronous.
 template <class T>
 void move_rows(auto const& run, view<T> y, std::span<Index const> received, view<T const> rows,
                std::span<Index const> sent) {
@@ -115,7 +115,7 @@ struct unpack_rows;
 template <class E>
 struct return_rows;
 
-/// The rows x_{s / SlotsPerRow} of the slots s that have an expert, in the order of the experts.
+/// The rows x_{s / SlotsPerRow} of all slots s with an expert, in the order of experts.
 template <class SlotsPerRow, class E>
 struct pack_rows : operation {
   template <class X, class Perm, class Offsets>
@@ -142,7 +142,7 @@ struct pack_rows : operation {
   }
 };
 
-/// Packed rows at their slots again; zeros for slots without an expert. A further operand is only to be there before.
+/// Packed rows at their slots again, zeros for slots without an expert. A further operand only orders the calls.
 template <class E>
 struct unpack_rows : operation {
   template <class Z, class...>
@@ -172,8 +172,7 @@ struct unpack_rows : operation {
   }
 };
 
-/// Packed rows of all ranks whose experts this rank has: those of rank 0 first, and of each rank in the order of the
-/// experts.
+/// Packed rows of all ranks for the experts of this rank: by rank, then by expert.
 template <class E>
 struct send_rows : operation {
   static constexpr bool receives = true;
@@ -195,7 +194,7 @@ struct send_rows : operation {
   }
 };
 
-/// The way back: as many rows as came by send_rows go to where they came from.
+/// The way back: rows return to the ranks that sent them.
 template <class E>
 struct return_rows : operation {
   static constexpr bool is_asynchronous = true;
@@ -215,8 +214,8 @@ struct return_rows : operation {
   }
 };
 
-/// The expert of this rank that each row came for: Int [received, 1]. perm is asked for its extent; further operands
-/// are only to be there before.
+/// The expert of this rank for each received row: Int [received, 1]. Of perm only the extent is used; further operands
+/// only order the calls.
 template <class E>
 struct received_experts : operation {
   static constexpr bool receives = true;
@@ -238,7 +237,7 @@ struct received_experts : operation {
   }
 };
 
-/// 1 for each row: the weight of its only expert.
+/// 1 for each received row: the weight of its only expert.
 struct received_ones : operation {
   static constexpr bool receives = true;
   static constexpr bool differentiable = false;
@@ -253,7 +252,7 @@ struct received_ones : operation {
   }
 };
 
-/// The columns First .. First + Count - 1 of choices.
+/// The columns First .. First + Count - 1 of a selection.
 template <class First, class Count>
 struct some_choices : operation {
   static constexpr form form_of = form::view;
@@ -273,7 +272,7 @@ struct some_choices : operation {
 }  // namespace ops
 
 namespace detail {
-/// The first half of the choices of every row, rounded down, and the others.
+/// The first half of the choices of every row, rounded down, and the second half.
 template <class Chosen>
 struct halves_of {
   using K = cols<Chosen>;
@@ -283,7 +282,7 @@ struct halves_of {
   using others = applied<ops::some_choices<first_cols, other_cols>, Chosen>;
 };
 
-/// The way of the slots of a selection to their experts and back.
+/// The expressions that send the slots of a selection to their experts and back.
 template <class Network, class E, class X, class Chosen>
 struct slots_over_ranks {
   static constexpr auto order = sort_by_expert(Chosen{});
@@ -291,7 +290,7 @@ struct slots_over_ranks {
   static constexpr auto counts = make<ops::exchange_plan<E>>(offsets);
   static constexpr auto packed = make<ops::pack_rows<slots_per_row<X, Chosen>, E>>(X{}, order, offsets);
   static constexpr auto sent = make<ops::send_rows<E>>(packed, offsets, counts);
-  /// The experts work when rows of others have been sent, too.
+  /// The result of the experts, computed after the rows of Others have been sent.
   template <Expr... Others>
   static constexpr auto returned(Others... others) {
     constexpr auto experts = make<ops::received_experts<E>>(order, counts, make<ops::before>(others)...);
@@ -305,8 +304,8 @@ struct slots_over_ranks {
 };
 }  // namespace detail
 
-/// How many rows came from each rank for each expert of this one: Int [rank_count, rank_share<E>] for every exchange of
-/// the mixture by these choices, of which there are two if it overlaps.
+/// The number of rows from each rank for each expert of this rank, Int [rank_count, rank_share<E>], for every exchange
+/// of a mixture with these choices: two if it overlaps, else one.
 template <Extent E, bool Overlapped, Selection Chosen>
 constexpr auto rows_by_rank(Chosen) {
   if constexpr (Overlapped) {
@@ -319,16 +318,16 @@ constexpr auto rows_by_rank(Chosen) {
   }
 }
 
-/// The mixture of experts of which each rank has its share, Network::experts<rank_share<E>, ...>: x [R, D], gate [R,
-/// K], index Int [R, K] among all E experts -> [R, D]. Rows of every rank go to where their experts are, and back: two
-/// exchanges, and two for the gradient.
+/// A mixture of experts divided among ranks, Network::experts<rank_share<E>, ...>: x [R, D], gate [R, K], index Int [R,
+/// K] among all E experts -> [R, D]. Rows travel to the ranks of their experts and back: two exchanges, and two for the
+/// gradient.
 template <class Network, Extent E, Expr X, Expr G, Selection Chosen>
 constexpr auto mixture_over_ranks(X, G gate, Chosen) {
   using slots = detail::slots_over_ranks<Network, E, X, Chosen>;
   return combine(gate, slots::unpacked(slots::returned()));
 }
-/// The same in two parts, of the first half of a row's choices and of the others: rows of one part are on their way
-/// while the experts work on those of the other.
+/// A mixture of experts divided among ranks, in two parts, the first half of each row's choices and the second: while
+/// rows of one part travel, the experts work on the other.
 template <class Network, Extent E, Expr X, Expr G, Selection Chosen>
 constexpr auto overlapped_mixture_over_ranks(X, G, Chosen) {
   using halves = detail::halves_of<Chosen>;

@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Attention whose rows are gated, and its gradient, as one step each: one kernel where a backend is
-// FusedGatedAttention, and else those that it has, in less memory.
+// Attention with gated rows, and its gradient, as one step each: one kernel if the backend is FusedGatedAttention, else
+// its plain kernels with less memory.
 
 #include "headmix/contract/optional_kernels.hpp"
 #include "headmix/expr/fusion.hpp"
@@ -10,12 +10,12 @@
 
 namespace headmix {
 
-/// What the steps of this file need of a backend.
+/// True if the backend fuses the steps of this file.
 template <class B>
 concept GatesAttention = FusedGatedAttention<B> || AttentionGradientInPlace<B>;
 
 namespace detail {
-/// a b, element by element; a column of `a` stands for all.
+/// a b, element by element; an `a` of one column broadcasts.
 template <bool OneCol, class A, class B>
 auto product_of(view<A const> a, view<B const> b) {
   return tree_node<accumulator_t<B>, ops::multiply, tree_leaf<A, false, OneCol>, tree_leaf<B, false, false>>{{a}, {b}};
@@ -26,7 +26,7 @@ namespace ops {
 
 template <class Spec>
 struct attention;
-/// o and its log-sum-exp, each of which is not wanted when its data is null, and gated = gate o.
+/// o and its log-sum-exp, each only if its data is not null, and gated = gate o.
 template <class Spec>
 struct gated_attention : operation {
   static constexpr bool needs_scratch = true;
@@ -51,8 +51,8 @@ struct gated_attention : operation {
 };
 template <class Spec>
 struct attention_gradient;
-/// The gradients of attention whose rows were gated, where d is the gradient by the gated rows: d_o = gate d and,
-/// unless its data is null, d_gate = row_sum(d o), too.
+/// Gradients of attention with gated rows. d is the gradient of the gated rows: d_o = gate d and, if its data is not
+/// null, d_gate = row_sum(d o).
 template <class Spec>
 struct gated_attention_gradient : operation {
   static constexpr bool needs_scratch = true;
@@ -89,13 +89,13 @@ struct gated_attention_gradient : operation {
 
 namespace detail {
 
-/// A number in memory for each row of O.
+/// True if G has one number in memory for each row of O.
 template <class G, class O>
 inline constexpr bool is_gate =
     G::kind_of == kind::accumulator && !Pointwise<G> && cols<G>::value == 1 && rows<G>::value == rows<O>::value;
 template <class G, class O>
 using gated_by = node<ops::round_to_storage, node<ops::multiply, G, O>>;
-/// What is known of the gradient that arrives at O, if it is that by the gated rows times the gate.
+/// The gate and the gradient of the gated rows, if the gradient of O is their product.
 template <class O, class Terms>
 struct gated_gradient {
   static constexpr bool is_one = false;
@@ -108,7 +108,7 @@ struct gated_gradient<O, type_list<node<ops::multiply, D, G>>> {
   using gate = G;
 };
 
-/// The step that makes the gradients by q, k and v of DO, the gradient by the result O of attention.
+/// The step that computes the gradients of q, k and v from DO, the gradient of the result O of attention.
 template <class DO, class O = typename DO::of>
 struct gradient_step_of {
   template <class...>
@@ -127,7 +127,8 @@ template <class Spec, class O, class G, class... A>
 using gated_attention_step = fused<ops::gated_attention<Spec>, type_list<O, output<1, O>, output<2, O>, gated_by<G, O>>,
                                    type_list<>, type_list<G, A...>>;
 
-/// DQ makes the gradients of attention with the result O, at which DO arrives, G of which the rows were gated.
+/// True if DQ is the step of the gradients of attention with result O and incoming gradient DO, and G gates the rows of
+/// O.
 template <class Spec, class DO, class DQ, class O, class Operands, class G = gated_gradient<O, terms<DO>>>
 struct gated_attention_gradient_step;
 template <class Spec, class DO, class DQ, class O, class... A, class G>
@@ -163,7 +164,7 @@ requires(GatesAttention<Backend>&& detail::gated_gradient<O, terms<DO>>::is_one)
                                                         output<2, O>, DO, A...>>,
                                         T...>>{};
 
-/// Where other steps that read d_o stand between, as gradients by operands of score maps do, they come behind it.
+/// Other steps that read d_o, as gradients of operands of score maps do, are moved behind the fused step.
 template <class Backend, class DO, class Next, class... T>
 requires(GatesAttention<Backend>&& requires { typename DO::of; } &&
          detail::gradient_step_of<DO>::template is_later<Next, T...>)  //

@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// The hidden layer of experts as one step: products of the same rows with one or two stacks of weights, and what is
-// computed of them element by element. One kernel where a backend is FusedExperts.
+// The hidden layer of experts as one step: products of the same rows with one or two stacks of weights, and a pointwise
+// tree over the products. One kernel if the backend is FusedExperts.
 
 #include <array>
 
@@ -13,7 +13,7 @@
 namespace headmix {
 namespace ops {
 
-/// y = the tree over the products, and the products themselves, each of which is not wanted when its data is null.
+/// y = the tree over the products, and the products themselves, each only if its data is not null.
 template <class SlotsPerRow>
 struct expert_linear_map : operation {
   static constexpr bool needs_scratch = true;
@@ -56,7 +56,7 @@ struct expert_linear_map : operation {
 
 namespace detail {
 
-/// A matrix of Y that is computed of products, and nothing else of their shape.
+/// True if the matrix Y is computed pointwise from the products P and from no other matrix of their shape.
 template <class Y, class... P>
 inline constexpr bool is_map_of = Pointwise<Y>&& Y::kind_of == kind::real&& count<Y>::value == 1 &&
                                   ((std::is_same_v<typename Y::extents, typename P::extents> &&

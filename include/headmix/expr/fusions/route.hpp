@@ -12,8 +12,8 @@
 namespace headmix {
 namespace ops {
 
-/// A router: see route_problem, whose members are the values in their order. First: columns of z before those of the
-/// router, which are another value then; void if all are the router's.
+/// A router: the values are the members of route_problem in their order. First: number of columns of z before those of
+/// the router, which belong to another value; void if there are none.
 template <class First>
 struct route : operation {
   static constexpr bool needs_scratch = true;
@@ -46,7 +46,7 @@ struct route : operation {
 
 namespace detail {
 
-/// Which columns of Z an S is: `first` of them come before; void for all.
+/// The columns of Z that S selects: `first` columns come before them; void for all.
 template <class Z, class S>
 struct columns_of {
   static constexpr bool found = false;
@@ -67,7 +67,7 @@ struct choice {
   using columns = S;
   using count = K;
 };
-/// The choice among columns of Z that the steps make first, as a pointer to `choice`; nothing where they make none.
+/// The choice among columns of Z in the first step, as a pointer to `choice`; nothing if there is none.
 template <class Z, class Step>
 inline constexpr std::nullptr_t choice_in{};
 template <class Z, class K, class S>
@@ -94,8 +94,8 @@ constexpr auto choice_from(type_list<Steps...>*) {
 template <class Z, class Steps>
 concept IsRouted = std::is_pointer_v<decltype(detail::choice_from<Z>(detail::pack<Steps>()))>;
 
-/// The values of a router: z = x w, p = softmax(s) of columns s of z and the best K columns of p. What else follows
-/// from them alone is done with them wherever it stands in the list, since its operands are there.
+/// The values of a router: z = x w, p = softmax(s) of columns s of z and the best K columns of p. Other steps that
+/// depend on these values alone are fused too, wherever they are in the list, since their operands exist.
 template <class Z, class S, class K>
 struct routed_values {
   using p = node<ops::softmax, S>;
