@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Ranks that are threads of one process: for tests, and for trying things out.
+// Ranks that are threads of one process, for tests and experiments.
 //
 //   run_ranks(4, [](Local& ranks) { ... ranks.all_sum(x, x, n); ... });
 

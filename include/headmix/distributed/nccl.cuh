@@ -19,7 +19,7 @@
 // used for that; sums::by_engine leaves the sum to NCCL. None of it was measured.
 //
 // A device does not detect that ranks disagree: if kinds, types or numbers of elements differ, it waits forever, or
-// computes nonsense. Programs compare their shapes through the host's communicator when they are planned;
+// computes wrong results. Programs compare their shapes through the host's communicator when they are planned;
 // check_each_operation() is for calls by hand, and for finding such a mistake.
 //
 // The ranks should be processes. Threads of one process (Local), each with its own device, work too, with two

@@ -157,9 +157,9 @@ struct attention_block : token_block<Layer, Options, Width> {
       scores::shifted_by_keys && std::is_same_v<option_of<option::position>, option::no_position>;
 
   // clang-format off
-  static constexpr auto x_q = on_each_rank(base::x_t);                               // what queries are made of
+  static constexpr auto x_q = on_each_rank(base::x_t);                               // input of W_q
   static constexpr auto x_c = either<has<padded>>(gather_rows(context{}, context_valid_rows{}), context{});
-  static constexpr auto x_k = on_each_rank<has<tensor_parallel>>(                    // what keys and values are made of
+  static constexpr auto x_k = on_each_rank<has<tensor_parallel>>(                    // input of W_k and W_v
       either<cross>(x_c, base::x_t));
   static constexpr auto all_k = x_k % W_k{} + when<has<key_bias>>(either<softmax_hides_key_bias>(detach(b_k{}), b_k{}));
   static constexpr auto k = rotate_keys<kv_heads>(scores::template keys<kv_heads>(all_k));                // K = X W_k

@@ -223,7 +223,7 @@ struct no_shared_expert {
 };
 }  // namespace option
 
-/// A network on whole tokens, added to the layer's output: `FeedForward<...>`.
+/// A network of whole tokens, added to the layer's output: `FeedForward<...>`.
 template <class Network>
 struct shared_expert : option::shared_expert {
   template <Extent D>

@@ -78,7 +78,7 @@ template <class T>
 struct BlockCoordinate {
   /// Number of periods of a round.
   Index g_every = 5;
-  double gate_rate = 1;  ///< of plain gradient descent on the gates; momentum makes the rich richer
+  double gate_rate = 1;  ///< of plain gradient descent on the gates; momentum would favour the largest gates
   /// With `gates`, every step is a G step without an F step.
   fine_tuning moves = fine_tuning::all;
 
