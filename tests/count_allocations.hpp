@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Replaces operator new of an executable by one that counts, and fails on request. Include it in one unit.
+// Replaces operator new of an executable by a counting one that fails on request. Include it in one unit.
 
 #include <atomic>
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace {
 std::atomic<long> allocations{0};
-/// The number of the allocation that fails, counted from now on; 0 for none.
+/// The number of the allocation that fails, counted from this assignment; 0 for none.
 std::atomic<long> failing_allocation{0};
 
 bool is_refused() {

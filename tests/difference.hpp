@@ -11,8 +11,8 @@
 
 namespace headmix::test {
 
-/// || found - expected || / || expected ||, Frobenius; the absolute norm where the expected one is 0. Numbers that are
-/// not finite have to be the same, otherwise infinity.
+/// || found - expected || / || expected ||, Frobenius; the absolute norm if the expected one is 0. Infinity unless
+/// non-finite numbers are equal.
 template <class A, class B>
 double relative_error(std::vector<A> const& found, std::vector<B> const& expected) {
   constexpr double infinity = std::numeric_limits<double>::infinity();

@@ -7,7 +7,7 @@
 
 namespace headmix::test {
 
-/// The text of the exception that f ends with, or nothing.
+/// The text of the exception that f throws, or an empty text.
 template <class F>
 std::string error_of(F const& f) {
   try {
@@ -17,7 +17,7 @@ std::string error_of(F const& f) {
   }
   return {};
 }
-/// Whether a part stands in it.
+/// True if a text contains a part.
 inline bool says(std::string const& text, char const* part) { return text.find(part) != std::string::npos; }
 
 }  // namespace headmix::test

@@ -15,7 +15,7 @@
 
 #include "headmix/core/error.hpp"
 
-// With a sanitizer address space is no measure of what a process has.
+// With a sanitizer, address space does not measure memory.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define HEADMIX_TEST_SANITIZER 1
 #elif defined(__has_feature)
@@ -26,8 +26,8 @@
 
 namespace headmix::test {
 
-/// The text that f() returns, or that of what it throws, in a child of fork(); or else how the child ended. After
-/// `seconds` that is "it hangs".
+/// The text that f() returns or throws, in a child of fork(); or the way in which the child ended, "it hangs" after
+/// `seconds`.
 template <class F>
 std::string in_child(F const& f, unsigned seconds = 30) {
   std::array<int, 2> ends{};
@@ -63,7 +63,7 @@ std::string in_child(F const& f, unsigned seconds = 30) {
 }
 
 #if defined(__linux__) && !defined(HEADMIX_TEST_SANITIZER)
-/// From here on this process may have so many bytes more.
+/// Limits this process to this many more bytes.
 inline void limit_memory(std::size_t more) {
   long pages = 0;
   std::ifstream("/proc/self/statm") >> pages;

@@ -36,7 +36,7 @@ struct positive : let<decltype(exp(x{} % W{}))> {};
 
 using numbers = std::vector<double>;
 
-/// The result and the gradient of every leaf of y, on leaves whose numbers the type T has exactly.
+/// The result and the gradient of every leaf of y, on leaves whose numbers are exact in T.
 template <class T, class Backend, Expr Y>
 std::vector<numbers> run(Backend backend, Y, Index n, Index width = 7) {
   using scalar = typename Backend::scalar;

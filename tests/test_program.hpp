@@ -43,7 +43,7 @@ class TestProgram {
   template <Extent... X>
   explicit TestProgram(size_value<X>... sizes) : TestProgram(gradcheck_options{}, sizes...) {}
 
-  /// A leaf's memory; filling another program's leaf of the same elements is `p.values(a{}) = q.values(b{})`.
+  /// The memory of a leaf; another program's leaf of equal elements is filled by `p.values(a{}) = q.values(b{})`.
   template <Leaf L>
   auto& values(L) {
     if constexpr (L::kind_of == kind::integer) {
@@ -85,7 +85,7 @@ class TestProgram {
     }
   }
 
-  /// gradcheck of y with the leaves as they are filled.
+  /// gradcheck of y with the current values of the leaves.
   gradcheck_result check_gradients(gradcheck_options const& options = {}) {
     forward();
     zero_gradients();

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// A program with the one header and Eigen as its only includes.
+// A program that includes only the single header and Eigen.
 #include <cstdio>
 
 #include "headmix.hpp"
-#include "headmix.hpp"  // twice does no harm
+#include "headmix.hpp"  // including it twice is harmless
 
 int main() {
   using namespace headmix;

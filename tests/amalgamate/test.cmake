@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# cmake -DROOT=<repository> -DOUT=<folder> -DEIGEN=<folder> -DCOMPILER=<c++> -P test.cmake: the one header is to the
-# compiler what the many are, every macro included, and a program that has nothing else compiles and runs.
+# cmake -DROOT=<repository> -DOUT=<folder> -DEIGEN=<folder> -DCOMPILER=<c++> -P test.cmake: the single header
+# preprocesses to the text and macros of all headers, and a program with it alone compiles and runs.
 cmake_minimum_required(VERSION 3.25)
 set(headers headmix/headmix.hpp headmix/io/safetensors.hpp)
 list(JOIN headers "," joined)

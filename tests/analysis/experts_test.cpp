@@ -13,7 +13,7 @@ TEST_CASE("the entropy of a gate") {
   CHECK(gate_entropy(view<double const>(g, 0, 4)) == 0);
 }
 TEST_CASE("experts and the tokens that meet them") {
-  // Token 0 meets expert 0 only, token 1 both evenly, token 2 once, token 3 never.
+  // Token 0 chooses expert 0 only, token 1 both evenly, token 2 once, token 3 never.
   ExpertCounts counts(4, 2);
   Int const tokens[] = {0, 0, 1, 1, 2, 0}, chosen[] = {0, 0, 0, 1, 1, -1};
   counts.add({tokens, 6, 1}, view<Int const>(chosen, 6, 1));
@@ -34,11 +34,11 @@ TEST_CASE("experts and the tokens that meet them") {
   CHECK(ExpertCounts(2, 2).share(0) == 0);
 }
 TEST_CASE("what experts are for: their entropy, and what a token tells of them") {
-  ExpertCounts counts(4, 2);  // as above
+  ExpertCounts counts(4, 2);  // as in the first test
   Int const tokens[] = {0, 0, 1, 1, 2}, chosen[] = {0, 0, 0, 1, 1};
   counts.add({tokens, 5, 1}, view<Int const>(chosen, 5, 1));
   CHECK(expert_entropy(counts) == doctest::Approx(-0.6 * std::log(0.6) - 0.4 * std::log(0.4)));
-  // H(expert) - H(expert | token), and only token 1 leaves open which one it is.
+  // H(expert) - H(expert | token); only token 1 has both experts.
   CHECK(mutual_information(counts) == doctest::Approx(expert_entropy(counts) - 0.4 * std::log(2)));
 
   ExpertCounts sure(3, 3), even(3, 3), one(3, 3);

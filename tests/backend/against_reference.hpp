@@ -22,7 +22,7 @@ inline void check_close(auto const& found, auto const& expected, double toleranc
   CHECK(worst <= tolerance);
 }
 
-/// run(backend) returns a result; the reference's and the CPU's with one thread and with two.
+/// The results of run(backend) with the reference, and with the CPU on one thread and on two.
 template <class T, class F>
 void check_backends(double tolerance, F run) {
   thread_pool one(1), two(2);

@@ -17,7 +17,7 @@
 
 namespace headmix::test {
 
-/// A mask without a range, that hides every key from some positions.
+/// A mask without a range, under which some positions see no key.
 struct scattered {
   static bool sees(Index t, Index s) { return t % 4 != 1 && s <= t + 2 && s % 3 != 1; }
 };
@@ -29,7 +29,7 @@ struct Case {
   double scale = 0.3;
 };
 
-/// @tparam In  what they are rounded to first
+/// @tparam In the type to which values are first rounded
 template <class T, class In = T>
 std::vector<T> numbers(Index n, std::uint64_t stream) {
   Random const random(7, stream);
@@ -38,8 +38,8 @@ std::vector<T> numbers(Index n, std::uint64_t stream) {
   return v;
 }
 
-/// Head 0 is everybody's first choice, head 1 nobody's; the others are chosen by turns, each once in a row at most.
-/// Every fifth token leaves its last choice open, token 2 all of them.
+/// Choices of heads: head 0 is the first choice of every token, head 1 is never chosen, the others in turn, each at
+/// most once in a row. Every fifth token has no last choice, token 2 no choice at all.
 inline std::vector<Int> choices_of(Case const& c) {
   Index const tokens = c.queries.back();
   std::vector<Int> index;
@@ -54,11 +54,11 @@ inline std::vector<Int> choices_of(Case const& c) {
   return index;
 }
 
-/// Without score maps.
+/// No score maps.
 struct no_scores {
   using map = no_score_map;
 };
-/// With those that a score E goes through, in a program of `heads` heads.
+/// Score maps applied to a score E in a program of `heads` heads.
 template <class E>
 struct scores_of {
   using lowered = headmix::detail::lowered_scores<E>;
@@ -68,9 +68,9 @@ struct scores_of {
   }(typename lowered::operands{});
 };
 
-/// Everything that attention makes, one after another.
-/// @tparam Scores  no_scores, or a `map` and which of its operands hold a number for each head
-/// @tparam In  what operands are rounded to
+/// All outputs of attention, concatenated.
+/// @tparam Scores  no_scores, or a `map` and the operands that have one number per head
+/// @tparam In  the type to which operands are rounded
 template <AttentionMask M, class T, class Scores = no_scores, class In = T, class B>
 std::vector<T> run(Case const& c, B backend) {
   using map = typename Scores::map;
@@ -123,7 +123,7 @@ std::vector<T> run(Case const& c, B backend) {
     f.scores.bias = view<T const>(bias.data(), bias_keys * bias_keys, c.heads);
     f.scores.bias_keys = bias_keys;
   }
-  // Operands of a size that is right for slopes and caps alike.
+  // Operands of a size suitable for slopes and caps.
   constexpr int operands = map::operands;
   std::vector<std::vector<T>> operand;
   std::vector<std::vector<W>> d_operand;
@@ -168,7 +168,7 @@ std::vector<T> run(Case const& c, B backend) {
                                f.scores,
                                f.probabilities};
 
-  // Scratch is asked for before the lists are made.
+  // The scratch size is computed before the lists have memory.
   auto unknown = g;
   if (c.chosen) unknown.extents.chosen = {nullptr, nullptr};
   auto unknown_f = f;
@@ -197,7 +197,7 @@ std::vector<T> run(Case const& c, B backend) {
     for (auto const& by : d_operand) {
       for (W const e : by) all.push_back(static_cast<T>(e));
     }
-    // Only the last one is wanted.
+    // Only the last gradient is requested.
     auto const before = d_operand.back();
     for (int i = 0; i + 1 < operands; ++i) d.by[i].data = nullptr;
     std::fill(d_operand.back().begin(), d_operand.back().end(), W(5));
@@ -232,8 +232,8 @@ void check(Case const& c, double tolerance) {
   }
 }
 
-/// Cpu<bfloat16> against double on the same operands. Results are rounded to 8 bits, 0.0011 of them on the mean; where
-/// products are made of pairs, so are probabilities and gradients by scores before they are summed.
+/// Cpu<bfloat16> against double on the same operands. Results are rounded to 8 bits, 0.0011 of them on the mean; with
+/// products of pairs, probabilities and gradients of scores are rounded too, before they are summed.
 template <AttentionMask M, class Scores = no_scores>
 void check_bfloat16(Case const& c) {
   CAPTURE(c.queries.back());
@@ -260,12 +260,12 @@ inline std::vector<Case> cases() {
   std::vector<Int> const uneven{0, 13, 13, 50, 51, 90}, one{0, 300}, even{0, 21, 42, 63};
   std::vector<Case> all = {
       {{0, 1}, {0, 1}, 1, 1, 1, 4},              // a single row
-      {{0, 0}, {0, 0}, 2, 4, 2, 4},              // nothing at all
+      {{0, 0}, {0, 0}, 2, 4, 2, 4},              // no tokens
       {{0, 4}, {0, 0}, 2, 4, 2, 4},              // no keys
       {{0, 0, 5, 5}, {0, 0, 7, 9}, 1, 4, 2, 3},  // empty sequences, keys without queries
       {{0, 3, 10}, {0, 40, 75}, 2, 4, 2, 8},     // fewer queries than keys
       {uneven, uneven, 3, 6, 3, 5},              // two heads for every key/value head
-      {one, one, 2, 4, 4, 20},                   // several blocks and tiles, lists of unlike lengths
+      {one, one, 2, 4, 4, 20},                   // several blocks and tiles, lists of different lengths
       {one, one, 3, 8, 1, 16},                   // all heads read the same keys
       {even, even, 3, 6, 6, 67},
   };
@@ -274,9 +274,9 @@ inline std::vector<Case> cases() {
   more.biased = true;
   all.push_back(more);  // a bias
   more.drops = more.strided = true;
-  all.push_back(more);  // a bias and dropout, of matrices with strides
+  all.push_back(more);  // a bias and dropout, matrices with strides
   more.chosen = false;
-  all.push_back(more);  // the same of all heads
+  all.push_back(more);  // a bias and dropout of all heads
   more = all[6];
   more.biased = true;
   all.push_back(more);

@@ -39,7 +39,7 @@ template <Expr Y>
 void check_backends(Y y) {
   check<double>(y, {0, 1, 7, 900}, 1e-11);
 }
-/// In float, whose vector functions are others than double's.
+/// In float, whose vector functions differ from those of double.
 template <Expr Y>
 void check_float(Y y) {
   check<float>(y, {70}, 2e-4);
@@ -114,7 +114,8 @@ struct learned_slope : score_map {
 };
 using MappedLayer = MultiHead<24, 4, 16, causal, kv_heads<2>, alibi, learned_slope, soft_cap<3>>;
 
-/// A layer is the reference's to rounding, and has the same bits on one thread, on two, and again; those in float, too.
+/// A layer equals the reference up to rounding, and has equal bits on one thread, on two, and when repeated; also in
+/// float.
 template <class L>
 void check_layer(std::initializer_list<double> weights = {}) {
   thread_pool single(1), pool(2);
@@ -141,7 +142,7 @@ struct q : input<tokens, head> {};
 struct k : input<tokens, head> {};
 struct v : input<tokens, head> {};
 
-/// Bytes that attention with its gradients needs on the CPU, over n tokens.
+/// Bytes of attention with its gradients on the CPU, over n tokens.
 template <class... M>
 std::size_t attention_workspace(Index n, M...) {
   using Y = decltype(attention<causal>(q{}, k{}, v{}, M{}...));
@@ -163,7 +164,7 @@ TEST_CASE("attention on the CPU needs no memory that grows with the square of th
   check_growth(learned_slope{}, soft_cap<30>{});
 }
 
-/// Bytes that a layer with its gradients needs on the CPU, over n tokens.
+/// Bytes of a layer with its gradients on the CPU, over n tokens.
 template <LayerPolicy L>
 std::size_t layer_workspace(Index n) {
   thread_pool pool(2);

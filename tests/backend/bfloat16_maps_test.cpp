@@ -45,7 +45,7 @@ using Mixture = Mae<16, 4, 4, causal, learned, soft_cap<3>>;
 using Capped = MultiHead<16, 4, 4, two_of_three, kv_heads<2>, alibi, soft_cap<2>>;
 using Biased = MultiHead<16, 2, 8, full, relative_position_bias<2, 3, 4>, learned>;
 
-/// The result and the gradients of a layer over two sequences of 6 tokens, whose numbers are all bfloat16s.
+/// The result and the gradients of a layer over two sequences of 6 tokens with bfloat16 numbers.
 template <class L, class Backend>
 std::vector<double> all_of(Backend backend = {}) {
   using T = typename Backend::scalar;
@@ -80,7 +80,7 @@ TEST_CASE_TEMPLATE("layers with score maps over bfloat16 equal those over double
   auto const expected = all_of<L, Reference<double>>();
   double const error = relative_error(all_of<L, Reference<bfloat16>>(), expected);
   CHECK(error < 2e-2);
-  CHECK(error > 1e-5);  // it was bfloat16
+  CHECK(error > 1e-5);  // the computation was in bfloat16
   auto const found = all_of<L>(backend(one));
   CHECK(relative_error(found, expected) < 1.5 * error);
   CHECK(all_of<L>(backend(two)) == found);

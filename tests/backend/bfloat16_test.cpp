@@ -35,7 +35,7 @@ T rounded(double x) {
   return static_cast<T>(static_cast<double>(bfloat16(x)));
 }
 
-/// The result, the gradients, and the losses of a layer whose numbers are all bfloat16s.
+/// The result, the gradients, and the losses of a layer with bfloat16 numbers.
 template <class L, class Backend>
 struct Outcome {
   using T = typename Backend::scalar;
@@ -80,13 +80,13 @@ TEST_CASE_TEMPLATE("layers over bfloat16 equal those over double to the precisio
   double const error = relative_error(reference.numbers, expected.numbers);
   double const of_gradients = relative_error(reference.gradients, expected.gradients);
   CHECK(error < 1e-2);
-  CHECK(error > 1e-5);  // it was bfloat16
+  CHECK(error > 1e-5);  // the computation was in bfloat16
   CHECK(of_gradients < 2e-2);
   CHECK(relative_error(cpu.numbers, expected.numbers) < 1.5 * error);
   CHECK(relative_error(cpu.gradients, expected.gradients) < 1.5 * of_gradients);
   CHECK(cpu.numbers == on_two.numbers);
   CHECK(cpu.gradients == on_two.gradients);
-  // Losses of routers are floats: as exact as what the router reads, which of MH-MoE is a product.
+  // Losses of routers are floats: as exact as the router's input, which in MH-MoE is a product.
   double const of_losses = std::is_same_v<Layer, L> ? 1e-6 : 1e-4;
   CHECK(relative_error(reference.losses, expected.losses) < of_losses);
   CHECK(relative_error(cpu.losses, expected.losses) < of_losses);
@@ -121,7 +121,7 @@ TEST_CASE("products over bfloat16 are rounded once") {
 
 TEST_CASE_TEMPLATE("rows over bfloat16 that go to one row are rounded once", Backend, Reference<bfloat16>,
                    Cpu<bfloat16>) {
-  // Added one by one they would stop to count at 4, where a hundredth is less than half of a last digit.
+  // Sequential bfloat16 sums would stop at 4, where a hundredth is less than half of the last digit.
   std::vector<bfloat16> const a(1000 * 70, bfloat16(0.01f));
   std::vector<Int> const index(1000, 260);
   std::vector<bfloat16> y(261 * 70, bfloat16(1.0f));
@@ -142,7 +142,7 @@ struct bias : param<D> {};
 struct W : param<D, V> {};
 struct target : selection<tokens, size<1>, V> {};
 
-/// A norm, a product and a loss, as language models end.
+/// The end of a language model: a norm, a product and a loss.
 template <class T>
 double head_loss() {
   using Y = decltype(mean(cross_entropy(layer_norm(x{}, gain{}, bias{}) % W{}, target{})));
@@ -163,7 +163,7 @@ double head_loss() {
 TEST_CASE("a cross entropy over bfloat16 is a float") {
   double const expected = head_loss<double>(), found = head_loss<bfloat16>();
   CHECK(std::abs(found - expected) < 2e-3);
-  CHECK(static_cast<double>(static_cast<float>(bfloat16(found))) != found);  // more digits than the storage has
+  CHECK(static_cast<double>(static_cast<float>(bfloat16(found))) != found);  // more digits than bfloat16
 }
 struct LogSum {
   struct D : size<6> {};

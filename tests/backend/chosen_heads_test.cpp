@@ -14,7 +14,7 @@ using namespace headmix::test;
 TEST_CASE("attention over chosen heads equals the reference: sliding window") {
   for (Case const& c : cases()) check<sliding_window<70>, double>(c, 1e-11);
 }
-/// More keys than a tile of the forward pass has, in tiles of which some rows see nothing.
+/// More keys than a tile of the forward pass, in tiles where some rows see no key.
 TEST_CASE("attention over chosen heads of long sequences [slow]") {
   Case c{{0, 20, 1120}, {0, 600, 1700}, 1, 3, 1, 4};
   check<causal, double>(c, 1e-11);
@@ -26,7 +26,7 @@ TEST_CASE("attention over chosen heads of long sequences [slow]") {
   check<sliding_window<520>, double>(c, 1e-11);
 }
 
-/// Many lists of few rows beside one of many: the parts of the gradient differ.
+/// Many lists of few rows and one of many: the parts of the gradient differ.
 TEST_CASE("attention over chosen heads of lists of very different lengths") {
   Case c{{0, 5, 9, 300}, {0, 5, 9, 300}, 2, 6, 3, 8};
   check<causal, double>(c, 1e-11);
@@ -35,7 +35,7 @@ TEST_CASE("attention over chosen heads of lists of very different lengths") {
   check<full, double>(c, 1e-11);
 }
 
-/// The probability of a single key is 1 whatever its score is.
+/// The probability of a single key is 1 for any score.
 TEST_CASE_TEMPLATE("a query that sees a single key has no gradient", T, float, double) {
   Case const c{{0, 70, 71, 80}, {0, 70, 71, 80}, 1, 3, 3, 8, false};
   std::size_t const rows = 80, width = 24;
@@ -67,7 +67,7 @@ TEST_CASE("attention over all heads, each chosen once, has the bits of dense att
   attention_forward<float> f{x, {dense_q.data(), n, heads * d}, vk, vv, {o.data(), n, heads * d}, {}, {}, {}};
   AlignedBuffer scratch(cpu.attention_scratch(f));
   cpu.attention<causal>(f, scratch.bytes());
-  // Slot t * heads + h is the head's part of row t.
+  // Slot t * heads + h is head h of row t.
   f.extents.rows_per_token = heads;
   f.extents.chosen = {slots.data(), offsets.data()};
   f.q = {dense_q.data(), n * heads, d};

@@ -11,7 +11,7 @@
 #include "headmix/backend/thread_pool.hpp"
 #include "headmix/testing/backend_conformance.hpp"
 
-// A count of malloc sees what operator new would hide. The sanitizers bring a malloc of their own.
+// A count of malloc finds allocations that operator new would hide. Sanitizers replace malloc.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define HEADMIX_TEST_SANITIZED
 #elif defined(__has_feature)
@@ -40,7 +40,7 @@ namespace {
 
 using namespace headmix;
 
-/// Runs a kernel and returns how often it called malloc; 0 where that is not counted.
+/// Runs a kernel and returns its number of calls of malloc; 0 where they are not counted.
 template <class F>
 long mallocs(F&& f) {
 #ifdef HEADMIX_TEST_COUNTS_MALLOC
@@ -78,7 +78,7 @@ std::uint64_t check_kernels(Cpu<T, thread_pool> backend, bool large) {
 }  // namespace
 
 #ifdef HEADMIX_TEST_SANITIZED
-// The conformance of one type takes minutes to compile and to run; double has the code of float.
+// The conformance tests of one type take minutes to compile and to run; double uses the code of float.
 TEST_CASE_TEMPLATE("cpu kernels do what the reference does on two threads", T, float, bfloat16) {
   thread_pool two(2);
   check_kernels(Cpu<T, thread_pool>(two), true);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Levels that Cpu has no kernels for. Those that it has: tests/dispatch.
+// Levels without kernels of Cpu. Supported levels: tests/dispatch.
 
 #include <doctest/doctest.h>
 

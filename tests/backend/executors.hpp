@@ -15,7 +15,7 @@
 
 namespace headmix::test {
 
-/// Runs every task once, those of a parallel_for inside of a task too.
+/// Every task runs once, also those of a parallel_for inside a task.
 template <Executor E>
 void check_runs_every_task_once(E& executor) {
   for (Index const n : {0, 1, 2, 3, 100}) {
@@ -26,7 +26,7 @@ void check_runs_every_task_once(E& executor) {
   }
 }
 
-/// "the sum is 4950" where each of 100 tasks has run once.
+/// "the sum is 4950" if each of 100 tasks has run once.
 template <Executor E>
 std::string sum_of_tasks(E& executor) {
   std::atomic<Index> sum{0};
@@ -34,7 +34,7 @@ std::string sum_of_tasks(E& executor) {
   return message("the sum is ", sum.load());
 }
 
-/// The result and all gradients of a layer, one after another.
+/// The result and all gradients of a layer, concatenated.
 template <class Backend>
 std::vector<float> run_layer(Backend backend) {
   Module<Moa<24, 16, SoftmaxTopK<6, 3>, causal>, Backend> m(3, backend);
@@ -52,7 +52,7 @@ std::vector<float> run_layer(Backend backend) {
   return all;
 }
 
-/// A layer has the bits of one that runs serially, twice.
+/// A layer has the bits of serial execution, twice.
 template <Executor E>
 void check_same_bits(E& executor) {
   static std::vector<float> const serially = run_layer(Cpu<float>{});

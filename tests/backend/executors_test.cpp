@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The executor on the caller's Eigen thread pool; thread_pool, which has a pool of its own, runs in the tests of the
-// kernels.
+// The executor on the caller's Eigen thread pool; thread_pool, with its own pool, is tested with the kernels.
 
 #include "executors.hpp"
 
@@ -30,7 +29,7 @@ TEST_CASE("the caller's Eigen pool: nothing waits for threads that are busy") {
   {
     eigen_pool executor(pool);
     check_runs_every_task_once(executor);
-  }  // helpers that have not run yet do no harm
+  }  // tasks that have not run yet are harmless
   pool.Schedule([&] { done.count_down(); });
   free.count_down();
   done.wait();

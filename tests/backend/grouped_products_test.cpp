@@ -22,8 +22,8 @@ enum class layout { stack, transposed, column_blocks, row_blocks, blocks_transpo
 struct Case {
   Index rows, choices, experts, depth, width;
   bool twice = false;  ///< a row may choose an expert twice
-  Index alike = 0;     ///< how many successive rows choose the same experts in ascending order, all but one of them
-  Index shared = 0;    ///< so many slots choose the first experts in every row
+  Index alike = 0;     ///< number of successive rows with equal choices in ascending order, except for one row
+  Index shared = 0;    ///< number of slots of every row that choose the first experts
 };
 
 /// Whole numbers exact in bfloat16, so that sums in float are exact.
@@ -32,7 +32,7 @@ std::vector<T> numbers(Index n, std::uint64_t stream) {
   Random const random(7, stream);
   std::vector<T> v(static_cast<std::size_t>(n));
   for (std::size_t i = 0; i < v.size(); ++i) {
-    double const z = std::sqrt(12.0) * (random.uniform(i) - 0.5);  // of variance 1
+    double const z = std::sqrt(12.0) * (random.uniform(i) - 0.5);  // variance 1
     v[i] = static_cast<T>(std::is_same_v<T, bfloat16> ? std::round(5 * z) : z);
   }
   return v;
@@ -61,7 +61,7 @@ view<T> stack_of(T* room, Index count, Index rows, Index cols, layout how) {
   return v;
 }
 
-/// Experts of slots: none goes to expert 1, and some slots to nobody.
+/// Experts of slots: expert 1 has no slots, and some slots have no expert.
 struct Order {
   std::vector<Int> index, perm, offsets;
   view<Int const> slots, begins;

@@ -12,7 +12,7 @@ namespace host_ints_test {
 using namespace headmix;
 
 namespace {
-/// A device whose memory or whose copies are refused.
+/// A device that refuses allocations or copies.
 struct device {
   static constexpr bool host_memory = false;
   static inline bool refuses_memory = false;

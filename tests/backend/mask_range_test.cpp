@@ -16,7 +16,7 @@ struct my_causal {
 struct my_window {
   static constexpr bool sees(Index t, Index s) { return s <= t && t - s < 70; }
 };
-/// The first key and the own one, which for some queries is far.
+/// The first key and the key of the query's position, which may be far apart.
 struct ends {
   static constexpr bool sees(Index t, Index s) { return s == 0 || s == t; }
 };
@@ -24,7 +24,7 @@ struct ends {
 struct single {
   static constexpr bool sees(Index t, Index s) { return t % 3 != 0 && s == t * 37 % 601; }
 };
-/// Islands, and of some queries everything.
+/// Separate groups of keys; some queries see all keys.
 struct islands {
   static constexpr bool sees(Index t, Index s) { return t % 5 == 0 || (s / 40 % 3 == t % 3 && s % 7 != 2); }
 };

@@ -23,7 +23,7 @@ TEST_CASE("halves round to even, and the largest number is 127") {
 }
 
 TEST_CASE("the mean of many floats is right") {
-  // One sum in float over all of them would be off by more than the distance of two weights from half of the mean.
+  // A single sum in float would be off by more than the distance of two weights from half of the mean.
   Index const rows = 512, cols = 512;
   std::vector<float> a(static_cast<std::size_t>(rows * cols), 0.1f), y(a.size());
   a[0] = 0.049999f;
@@ -35,7 +35,7 @@ TEST_CASE("the mean of many floats is right") {
 }
 
 TEST_CASE("the largest sums have room") {
-  // Depths around what 16 bits hold, all numbers 127 and all weights of one sign.
+  // Depths around the range of 16-bit sums, with all numbers 127 and all weights of one sign.
   for (Index const depth : {239, 240, 241, 511, 4096}) {
     CAPTURE(depth);
     for (double const weight : {-2.0, 2.0}) {

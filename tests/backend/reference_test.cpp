@@ -83,7 +83,7 @@ TEST_CASE("reference: attention of rows that see nothing, and of keys that nobod
   CHECK(lse == std::vector<double>{-infinity, 2, 3 + std::log(2.0)});
   run(k, v);
   CHECK(o[0] == 0);
-  CHECK(o[1] == 5);  // the NaN is in the key behind
+  CHECK(o[1] == 5);  // the NaN is in a later key
   CHECK(std::isnan(o[2]));
 
   std::vector<double> const d_o{1, 1, 0}, no_keys;
@@ -103,7 +103,7 @@ TEST_CASE("reference: attention of rows that see nothing, and of keys that nobod
                                                                   {},
                                                                   {}},
                                        {});
-  CHECK(d_q == std::vector<double>{0, 0, 0});  // of one key, a softmax is constant
+  CHECK(d_q == std::vector<double>{0, 0, 0});  // the softmax of one key is constant
   CHECK(d_v == std::vector<double>{1, 0});
   CHECK(d_k == std::vector<double>{0, 0});
 }
@@ -126,7 +126,7 @@ TEST_CASE("reference: attention of rows whose scores are all minus infinity, wha
                             {});
   CHECK(o[0] == 0);
   CHECK(lse[0] == -infinity);
-  CHECK(std::isnan(o[1]));  // it sees them
+  CHECK(std::isnan(o[1]));  // this query sees the NaN
   attention_backward<double> const backward{extents,
                                             matrix(q, 2),
                                             matrix(k, 2),
@@ -144,7 +144,7 @@ TEST_CASE("reference: attention of rows whose scores are all minus infinity, wha
   CHECK(d_q[0] == 0);
   CHECK(std::isnan(d_q[1]));
   CHECK(std::isnan(d_k[0]));
-  CHECK(std::abs(d_v[0] - 0.5) < 1e-12);  // not of the first row
+  CHECK(std::abs(d_v[0] - 0.5) < 1e-12);  // the first row contributes nothing
   reference.attention_bias_gradient<full>(view<double>(d_bias.data(), 4, 1), backward, {});
   CHECK(d_bias[0] == 0);
   CHECK(d_bias[1] == 0);
@@ -156,7 +156,7 @@ TEST_CASE("reference: roundings do not hide what is not finite") {
     std::vector<double> const w{1, -2, 3, odd, 1, 2, 3, 4}, x{1, 2, 3, odd};
     std::vector<double> y(8, 7), of_rows(4, 7), product(4, 7);
     reference.absmean_ternary(view<double>(y.data(), 2, 2, 2), view<double const>(w.data(), 2, 2, 2));
-    for (std::size_t i = 0; i < 8; ++i) CHECK(std::isnan(y[i]) == (i < 4));  // of two matrices the first one
+    for (std::size_t i = 0; i < 8; ++i) CHECK(std::isnan(y[i]) == (i < 4));  // NaN in the first of two matrices
     reference.absmax_int8(view<double>(of_rows.data(), 2, 2), matrix(x, 2));
     CHECK(of_rows[1] == 2);
     CHECK(std::isnan(of_rows[3]));

@@ -16,14 +16,14 @@ namespace {
 
 using namespace headmix;
 
-/// The largest error of rotated rows of ones, where two heads of 64 have `rows` rows at each of the positions.
+/// The largest error of rotated rows of ones: two heads of 64, with `rows` rows at each of the positions.
 template <class B>
 double error_of(double theta, std::vector<Int> const& positions, Index rows, bool inverse) {
   using T = typename B::scalar;
   using W = accumulator_t<T>;
   constexpr Index heads = 2, dim = 64, half = dim / 2;
   auto const count = static_cast<Index>(positions.size());
-  // A sequence of one token for each of them.
+  // A sequence of one token for each position.
   segments s = uniform(count, 1);
   s.past = positions.data();
   std::vector<T> const x(static_cast<std::size_t>(count * rows * heads * dim), T(1.0f));

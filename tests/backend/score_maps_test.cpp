@@ -21,7 +21,7 @@ struct learned : score_map {
     return cap{} * tanh((s - slope{} * abs(query_position{} - key_position{})) / cap{});
   }
 };
-/// With an operation that takes single numbers only.
+/// A map with an operation that takes single numbers only.
 struct softened : score_map {
   struct bend : param<size<1>> {};
   static constexpr auto f(auto s) { return softplus(s * bend{}) + number<1, 10>{} * head_index{}; }

@@ -47,7 +47,7 @@ TEST_CASE_TEMPLATE("sums of many rows", T, float, bfloat16, double) {
   thread_pool two(2);
   CHECK(long_sums(Cpu<T, thread_pool>(two), 70'001).digest == long_sums(Cpu<T>{}, 70'001).digest);
 }
-/// y (+)= a b of depths around that of a part, in some tiles, in any layout of y and a.
+/// y (+)= a b with depths around that of a part, in some tiles, in any layout of y and a.
 template <class T>
 void check_deep_product(Index rows, Index depth, Index cols, bool of_columns, bool accumulate) {
   CAPTURE(depth);
@@ -78,7 +78,7 @@ TEST_CASE_TEMPLATE("products deeper than a part", T, float, bfloat16, double) {
   }
 }
 
-/// The gradient by a bias of scores, of so many sequences of two queries and two keys, which are all the same.
+/// The gradient of a bias of scores, for this number of equal sequences of two queries and two keys.
 template <class B>
 double error_of_bias_gradient(Index sequences) {
   using T = typename B::scalar;
@@ -117,7 +117,7 @@ TEST_CASE("the gradient by a bias of many sequences") {
   CHECK(error_of_bias_gradient<Cpu<float>>(Index{1} << 16) < 256 * 0x1p-23);
 }
 TEST_CASE("the log-sum-exp of many columns") {
-  // One score of 0, and so many that add 0.1 each.
+  // One score of 0, and 2^20 scores that add 0.1 each.
   std::vector<float> scores((Index{1} << 20) + 1, std::log(0.1f));
   scores.back() = 0;
   float found = 0;

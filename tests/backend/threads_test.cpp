@@ -83,7 +83,7 @@ TEST_CASE("a pool that has its threads, but no memory, is an error") {
 TEST_CASE("a pool works in a child of fork(), and ends there") {
   auto pool = std::make_unique<thread_pool>(4);
   CHECK(sum_of_tasks(*pool) == "the sum is 4950");
-  // At fork() its threads look for work, or after a while they wait for it.
+  // At fork() the pool's threads search for work, or already sleep.
   for (int const milliseconds : {0, 100}) {
     CAPTURE(milliseconds);
     std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
@@ -92,7 +92,7 @@ TEST_CASE("a pool works in a child of fork(), and ends there") {
               if (sum_of_tasks(*pool) != "the sum is 4950") return std::string("another sum");
             }
             pool.reset();
-            thread_pool own(3);  // one of the child's
+            thread_pool own(3);  // a pool of the child
             return sum_of_tasks(own);
           }) == "the sum is 4950");
     CHECK(sum_of_tasks(*pool) == "the sum is 4950");

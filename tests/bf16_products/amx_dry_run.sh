@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# amx_dry_run.sh <bench/amx.sh> <folder>: tries the script on any CPU, with a cmake and a Python that only pretend: that
-# every step ends in the page, and that one that fails is said and takes no other with it.
+# amx_dry_run.sh <bench/amx.sh> <folder>: runs the script on any CPU, with a fake cmake and a fake Python. Every step
+# must appear on the page, and a failing step must be reported and must not stop the others.
 set -euo pipefail
 script="$1" folder="$2"
 rm -rf "$folder"
 mkdir -p "$folder/tools"
-folder="$(cd "$folder" && pwd)" # the script goes elsewhere
+folder="$(cd "$folder" && pwd)" # the script changes its folder
 echo "some text" >"$folder/text"
 
 tool() { cat >"$folder/tools/$1"; chmod +x "$folder/tools/$1"; }
-# Builds programs that print what they were asked for; --scalar bfloat16 fails where $BROKEN says so.
+# Builds programs that print their arguments; --scalar bfloat16 fails if $BROKEN says so.
 tool cmake <<'TOOL'
 #!/usr/bin/env bash
 [ "$1" = --build ] || exit 0

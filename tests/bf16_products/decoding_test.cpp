@@ -42,7 +42,7 @@ TEST_CASE_TEMPLATE("a decoder over bfloat16 has the same bits for chunks of any 
     threads.decoder.rewind(0, 0);
     CHECK(bits(threads.in_chunks(x, chunk)) == bits(by_one));
   }
-  // Back to an odd and to an even number of tokens, over others that were there.
+  // Rewinds to an odd and to an even number of tokens, and overwrites the later ones.
   for (Index const kept : {Index{page + 7}, Index{page + 6}}) {
     d.decoder.rewind(0, kept);
     (void)d.in_chunks(text_of<bfloat16>(5000, 9, d.width), 9);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // CPU kernels over bfloat16 with dot products of pairs, and with tiles, on any machine: missing instructions are
-// emulated. They equal the reference up to rounding, bitwise equal on two threads, with weights prepared and not.
+// emulated. They equal the reference up to rounding, bitwise equal on two threads, with and without prepared weights.
 
 #include <doctest/doctest.h>
 
@@ -36,7 +36,7 @@ TEST_CASE("attention by dot products equals the reference to a rounding") {
     test::check_bfloat16<sliding_window<70>>(c);
     test::check_bfloat16<test::scattered>(c);
   }
-  // More keys than a tile has, in tiles of which some rows see nothing.
+  // More keys than a tile, in tiles where some rows see no key.
   test::Case c{{0, 20, 1121}, {0, 601, 1702}, 1, 3, 1, 4};
   test::check_bfloat16<sliding_window<70>>(c);
   c.drops = true;
@@ -85,7 +85,7 @@ TEST_CASE("other work goes on between products of tiles") {
   int steps = 0;
   std::vector<float> alone(rows * cols), beside(rows * cols);
   auto const multiply = [&](std::vector<float>& c, auto between) {
-    d::tiles_in_use const outer;  // what a product begins in it does not end it
+    d::tiles_in_use const outer;  // products inside do not release the tiles
     for (int twice = 0; twice < 2; ++twice)
       d::multiply_pair_panel(cpu_kernels::register_block<float>::vectors, rows, cols, 0, depth, a_rows, panel.data(),
                              width, d::no_rows{}, d::strided_rows<float>{c.data(), cols}, between);

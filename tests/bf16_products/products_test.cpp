@@ -26,8 +26,8 @@ using namespace headmix;
 template <class Products>
 using rounding = Cpu<float, thread_pool, Products>;
 
-/// The result, and the gradients by the input and all parameters, of 90 tokens in two sequences, with experts that are
-/// chosen as in double.
+/// The result, and the gradients of the input and all parameters, of 90 tokens in two sequences, with the choices of
+/// experts made in double.
 template <class L, class Backend>
 std::vector<double> step_of(Module<L, Backend>& m, Index width) {
   using T = typename Backend::scalar;
@@ -67,7 +67,7 @@ struct Case {
   using layer = L;
   static constexpr Index width = Width;
 };
-/// All experts are chosen, so that no rounding decides which.
+/// All experts are chosen, so that choices do not depend on rounding.
 using Attention = Case<MultiHead<33, 3, 11, causal>, 33>;
 using AttentionExperts = Case<Moa<70, 24, SoftmaxTopK<4, 4>, causal>, 70>;
 using Experts = Case<Smoe<65, SoftmaxTopK<4, 4>, FeedForward<37>>, 65>;
@@ -79,7 +79,7 @@ TEST_CASE_TEMPLATE("layers of float over products of bfloat16 are as exact as th
   double const exact = error_of_layer<typename C::layer, products::exact>(C::width);
   CHECK(exact < 1e-6);
   CHECK(once < 1e-2);
-  CHECK(once > 1e-3);  // they were rounded
+  CHECK(once > 1e-3);  // operands were rounded
   CHECK(thrice < 2e-5);
   if (cpu_kernels::has_tiles()) {
     CHECK(thrice > 1e-6);
@@ -88,7 +88,7 @@ TEST_CASE_TEMPLATE("layers of float over products of bfloat16 are as exact as th
   }
 }
 
-/// y (+)= a b, of operands with any strides, empty ones and single rows.
+/// y (+)= a b with operands of any strides, empty operands and single rows.
 template <class Products>
 double error_of_product(Index rows, Index depth, Index cols, int layout) {
   auto const numbers = [](Index n, std::uint64_t stream) {
@@ -133,7 +133,7 @@ template <class Products>
 void check_outer_products(Index slots, bool accumulate) {
   Index const rows = 7, cols = 70;
   std::vector<float> x(static_cast<std::size_t>(slots * rows)), g(static_cast<std::size_t>(slots * cols));
-  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 5);  // which bfloat16 has
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 5);  // exact in bfloat16
   for (std::size_t i = 0; i < g.size(); ++i) g[i] = static_cast<float>(i % 3);
   std::vector<float> y(static_cast<std::size_t>(rows * cols), 1.0f), expected(y);
   for (Index i = 0; i < rows; ++i)

@@ -23,9 +23,9 @@ using cpu_kernels::detail::dots_of_shorts;
 
 static_assert(std::is_same_v<best_dots, cpu_kernels::detail::dots_of_vectors> == !HEADMIX_TEST_TILES);
 
-/// Products of `rows` rows of x with the experts that `choices` of each go to; without experts, with one matrix.
+/// Products of `rows` rows of x with the experts of their `choices`; without experts, with one matrix.
 struct Case {
-  std::vector<Index> slots;  ///< of each expert
+  std::vector<Index> slots;  ///< number of slots of each expert
   Index left_out, choices, depth, width;
   bool gaps = false;
 };
@@ -60,7 +60,7 @@ struct Product {
     }
   }
 
-  /// run(y, x, w, perm, offsets)
+  /// Calls run(y, x, w, perm, offsets).
   template <class F>
   [[nodiscard]] std::vector<T> of(F run) const {
     std::vector<T> y(static_cast<std::size_t>(2 * slots * c.width), T(5));
@@ -123,10 +123,10 @@ TEST_CASE("packed products of all kinds have the same bits") {
     check_product({{1}, 0, 1, depth, 1});
     check_product({{37}, 0, 1, depth, 65});
   }
-  // Rows around tiles of 16, columns around four of them.
+  // Rows around tiles of 16, columns around four tiles.
   for (Index const rows : {2, 15, 16, 17, 31, 32, 33, 48, 49, 65})
     for (Index const width : {15, 16, 63, 64, 130}) check_product({{rows}, 0, 1, 70, width});
-  // Experts: with nothing, with one slot, with several blocks of slots.
+  // Experts without slots, with one slot, with several blocks of slots.
   check_product({{17, 0, 1, 33, 2, 16, 0, 32, 5}, 7, 2, 100, 70});
   check_product({{0, 0, 64, 450, 1, 384, 385}, 0, 3, 72, 33, true});
   check_product({{1, 1, 1, 1}, 0, 4, 257, 129});

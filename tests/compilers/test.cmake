@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# cmake -DCOMMAND=<compiler and flags> -DEIGEN=<include> -DROOT=<repository> -DPROGRAM=<path> -P test.cmake: main.cpp compiles
-# without a warning, and what it makes ends with 0.
+# cmake -DCOMMAND=<compiler and flags> -DEIGEN=<include> -DROOT=<repository> -DPROGRAM=<path> -P test.cmake: main.cpp
+# compiles without a warning, and the program exits with 0.
 cmake_minimum_required(VERSION 3.25)
 execute_process(COMMAND ${COMMAND} -I "${ROOT}/include" -isystem "${EIGEN}" "${ROOT}/tests/compilers/main.cpp" -o "${PROGRAM}"
                 COMMAND_ERROR_IS_FATAL ANY)

@@ -55,7 +55,7 @@ TEST_CASE("planner: a block that is handed on keeps its place until the new owne
   p.acquire(0, 64);
   p.acquire(1, 128);
   p.hand_on(0, 2);
-  p.release(0);  // it has none any more
+  p.release(0);  // released before
   CHECK(p.acquire(3, 64) == 192);
   p.release(2);
   CHECK(p.acquire(0, 64) == 0);
@@ -107,7 +107,7 @@ TEST_CASE("buffer: more bytes than can be counted are refused") {
   }
 }
 TEST_CASE("buffer: is aligned, zeroed, and moves without copying") {
-  for (std::size_t const bytes : {std::size_t{1000}, std::size_t{5} << 20}) {  // the second in huge pages
+  for (std::size_t const bytes : {std::size_t{1000}, std::size_t{5} << 20}) {  // the second uses huge pages
     CAPTURE(bytes);
     AlignedBuffer a(bytes);
     CHECK(a.bytes().size() == bytes);

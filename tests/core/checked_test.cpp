@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Sizes near 2^31 and 2^63 in everything that counts: an Error that names the size that is too large, before memory is
-// allocated.
+// Sizes near 2^31 and 2^63 in all counts: an Error that names the excessive size, before memory is allocated.
 
 #include "headmix/core/checked.hpp"
 
@@ -96,7 +95,7 @@ TEST_CASE("checked: pages, tokens and sequences of a decoder") {
   CHECK(says(error({.tokens = 8, .page = most}), "cache_size: page is "));
   CHECK(says(error({.sequences = billions - 1, .tokens = billions - 1, .page = 1}), "sequences times pages of each"));
   CHECK(says(error({.sequences = 1 << 16, .tokens = 1 << 20, .page = 1}), "pages of all sequences"));
-  CHECK(error({.tokens = 8, .page = billions}).empty());  // no larger than a sequence
+  CHECK(error({.tokens = 8, .page = billions}).empty());  // at most a sequence
 }
 
 TEST_CASE("checked: scratch of kernels") {

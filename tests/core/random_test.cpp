@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Philox4x32-10 against the known answers of Random123, and the distributions made of it.
+// Philox4x32-10 against the known answers of Random123, and the distributions that use it.
 
 #include "headmix/core/random.hpp"
 

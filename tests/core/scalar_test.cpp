@@ -48,7 +48,7 @@ TEST_CASE("bfloat16: a float goes to the closer neighbour, and from the middle t
 TEST_CASE("bfloat16: what is too large is infinite, and not a number stays so") {
   CHECK(std::isinf(static_cast<float>(bfloat16(std::numeric_limits<float>::max()))));
   CHECK(std::isinf(static_cast<float>(bfloat16(-std::numeric_limits<float>::infinity()))));
-  std::uint32_t const only_low_bits = 0x7f800001;  // would be infinity if its upper half were all
+  std::uint32_t const only_low_bits = 0x7f800001;  // truncation to its upper half would give infinity
   float nan;
   std::memcpy(&nan, &only_low_bits, sizeof nan);
   CHECK(std::isnan(static_cast<float>(bfloat16(nan))));

@@ -47,22 +47,22 @@ TEST_CASE("count: products are those that a backend runs, parameters those that 
 static_assert(count_parameters<biased>() - count_parameters<biased>({.bias = false}) == 5 * 4 + 4 + 4 + 5 * 6);
 static_assert(count_parameters<biased>({.bias = false}) == count_parameters<plain>());
 static_assert(count_parameters<plain>() - count_parameters<plain>({.router = false}) == 6 * 5);
-// Noise has a product and weights of its own.
+// Noise has its own product and weights.
 static_assert(count_parameters<sampling>() - count_parameters<sampling>({.router = false}) == 2 * 6 * 5);
 static_assert(count_macs<plain>(at<tokens>(9)) - count_macs<plain>({.router = false}, at<tokens>(9)) == 9 * 6 * 5);
-// Without the mask's scores, 2 d_h in 2 heads; with the product of weights and output biases.
+// Without the scores that the mask hides, 2 d_h each in 2 heads; with the product of weights and output biases.
 static_assert(count_macs<biased>(at<tokens>(9)) ==
               count_macs<plain>(at<tokens>(9)) - 2 * 2 * 4 * (9 * 8 / 2) + 9 * 5 * 6);
 // Padding costs nothing.
 static_assert(count_macs<Moa<6, 4, router, padded>>(at<tokens>(9)) == count_macs<plain>(at<tokens>(9)));
-// Sequences do not see each other.
+// Queries see only keys of their own sequence.
 static_assert(count_macs<grouped>(at<tokens>(4 * 9), at<sequences>(4)) == 4 * count_macs<grouped>(at<tokens>(9)));
 
 // ---- custom layers and operations ----
 
 namespace {
 
-/// A layer of products without a header in the library: weights seen through views, names and pointwise operations.
+/// A layer of products that is not in the library: weights seen through views, names and pointwise operations.
 struct Own {
   struct D : size<8> {};
   struct H : size<4> {};
@@ -94,7 +94,7 @@ template <Expr X, Expr U>
 constexpr Index macs(node<quadratic, X, U>, auto const& sizes) {
   return sizes.template extent<rows<X>>() * (sizes.template extent<cols<U>>() + 1) * sizes.template extent<rows<U>>();
 }
-/// Attention by running sums: an operation's attention_macs is what the flag attention_term is about.
+/// Attention by running sums: the flag attention_term omits the operation's attention_macs.
 struct running : operation {
   template <class Q, class V>
   using shape_of = shape<rows<Q>, cols<V>>;
@@ -116,7 +116,7 @@ static_assert(count_macs<OwnOperations>(at<tokens>(3), at<OwnOperations::R>(5)) 
 static_assert(count_macs<OwnOperations>({.attention_term = false}, at<tokens>(3), at<OwnOperations::R>(5)) ==
               3 * (8 + 1) * 5);
 
-/// Extents that are composed of sizes.
+/// Extents composed of sizes.
 struct Composed {
   struct D : size<dynamic> {};
   struct N : size<dynamic> {};
@@ -163,7 +163,7 @@ TEST_CASE("count: the pairs of a mask in closed form are those that it lets thro
 }
 TEST_CASE("count: sizes whose products no Index can hold are an error with the sizes") {
   using layer = Moa<512, 64, SoftmaxTopK<8, 2>, causal>;
-  // A sum over a billion tokens, at once.
+  // A sum over a billion tokens, without a loop.
   CHECK(count_macs<layer>({.attention_term = false}, at<tokens>(Index{1} << 30)) ==
         (count_macs<layer>({.attention_term = false}, at<tokens>(Index{1})) << 30));
   CHECK(count_macs<layer>(at<tokens>(Index{1} << 20)) > 0);

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// A backend that counts products, and a layer's counts against it.
+// A backend that counts products, to compare with a layer's counts.
 
 #include <doctest/doctest.h>
 
@@ -13,7 +13,7 @@
 
 namespace headmix::test {
 
-/// Adds up the multiply-accumulates of the kernels that it runs, from the memory that they are given.
+/// Sums the multiply-accumulates of the kernels that it runs, from their operands.
 struct Counting : Reference<double> {
   Index* total;
   explicit Counting(Index& sum) : total(&sum) {}

@@ -32,7 +32,7 @@ TEST_CASE("count: products of chosen heads are those that a backend runs") {
 }
 
 namespace {
-/// MACs of a layer of the same sizes with all 4 heads of width 3 on, D = 6, and what they have in common.
+/// MACs of a layer with all 4 heads of width 3 active, D = 6, and the terms common to both.
 using every_head = Moh<6, 3, TwoStage<2, 2, 2>, causal>;
 using three_heads = Moh<6, 3, TwoStage<2, 2, 1>, causal>;
 constexpr Index projection = 9 * 6 * 4 * 3, attention_term = 2 * (9 * 10 / 2) * 4 * 3, two_stages = 9 * 6 * (2 + 2 + 2);
@@ -40,13 +40,14 @@ constexpr Index projection = 9 * 6 * 4 * 3, attention_term = 2 * (9 * 10 / 2) * 
 static_assert(count_macs<MultiHead<6, 4, 3, causal>>(at<tokens>(9)) == 4 * projection + attention_term);
 static_assert(count_macs<every_head>(at<tokens>(9)) == 4 * projection + attention_term + two_stages);
 static_assert(count_macs<every_head>({.router = false}, at<tokens>(9)) == 4 * projection + attention_term);
-// Keys and values are those of all heads.
+// Keys and values are computed for all heads.
 static_assert(count_macs<three_heads>({.router = false}, at<tokens>(9)) ==
               2 * projection + (2 * projection + attention_term) * 3 / 4);
-// With dense projections only attention is of the chosen heads.
+// With dense projections only attention is restricted to the chosen heads.
 using dense_three = Moh<6, 3, TwoStage<2, 2, 1>, causal, dense_projections>;
 static_assert(count_macs<dense_three>({.router = false}, at<tokens>(9)) == 4 * projection + attention_term * 3 / 4);
-// Queries, too, where the router compares them; in training the outputs of all heads, unless the estimator is cheaper.
+// The router compares queries of all heads; in training the outputs of all heads are computed too, except with
+// estimator::active.
 using compared = Moh<6, 3, QueryNorm<2, 2, 1>, causal>;
 using estimated = Moh<6, 3, QueryNorm<2, 2, 1, estimator::active>, causal>;
 static_assert(count_macs<compared>(at<tokens>(9)) == 4 * projection + attention_term);

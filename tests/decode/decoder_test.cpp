@@ -25,7 +25,7 @@ void check_chunks(cache_size const& size, Cpu<float, Executor> on = {}, Sizes...
   CHECK(difference(by_one, whole) < 2e-5);
   for (Index const chunk : {Index{3}, page, 2 * page + 1, n}) {
     d.decoder.rewind(0, 0);
-    CHECK(d.in_chunks(x, chunk) == by_one);  // bit for bit
+    CHECK(d.in_chunks(x, chunk) == by_one);  // equal bits
   }
 }
 }  // namespace
@@ -78,7 +78,7 @@ TEST_CASE("decoder: beams share pages until they write, and sequences are droppe
     Index const before = d.decoder.pages().free_pages();
     d.decoder.reorder(std::array{Index{0}, Index{0}, Index{0}});
     CHECK(d.decoder.pages().free_pages() == before);
-    // Each beam goes on with a token of its own, then the last one goes on twice.
+    // Each beam continues with its own token, then the last beam is copied.
     auto const tokens = text_of(500, 3, 8), more = text_of(600, 2, 8);
     d.prefill(tokens, uniform(3, 1));
     d.decoder.reorder(std::array{Index{2}, Index{2}});
@@ -111,12 +111,12 @@ TEST_CASE("decoder: a prefill that is refused leaves shared pages shared") {
   auto const prompt = text_of(0, page - 2, 8);
   d.prefill(prompt, uniform(1, page - 2));
   d.decoder.reorder(std::array{Index{0}, Index{0}});
-  Int const too_many[] = {0, 1, 4};  // there is room for two more
+  Int const too_many[] = {0, 1, 4};  // only two more fit
   CHECK(says(error_of([&] { d.prefill(text_of(50, 4, 8), ragged(too_many, 2)); }), "more are more than the"));
   auto const tokens = text_of(60, 2, 8);
   d.prefill(tokens, uniform(2, 1));
   auto const y = d.prefill(tokens, uniform(2, 1));
-  for (Index b = 0; b < 2; ++b) {  // each has its own token, not the other one's
+  for (Index b = 0; b < 2; ++b) {  // its own token
     auto whole = prompt;
     for (int i = 0; i < 2; ++i) whole.insert(whole.end(), tokens.begin() + 8 * b, tokens.begin() + 8 * (b + 1));
     auto const expected = d.of_whole(whole);
@@ -137,7 +137,7 @@ TEST_CASE("decoder: a pass that fails gives its pages back, and shared pages sta
       return std::vector<Int>(first, first + (d.decoder.length(b) + page - 1) / page);
     };
     auto const table = [&] { return std::vector{held(0), held(1), held(2)}; };
-    Int const offsets[] = {0, page, page + 1, 2 * page};  // two of three copy the page that they share
+    Int const offsets[] = {0, page, page + 1, 2 * page};  // two of the three copies copy the shared page
     auto const before = table();
     for (int i = 0; fails && i < 4; ++i) {
       std::vector<float> const wide(9 * 2 * page);
@@ -157,7 +157,7 @@ TEST_CASE("decoder: a pass that fails gives its pages back, and shared pages sta
       CHECK(difference<float>({y.begin() + 8 * offsets[b], y.begin() + 8 * offsets[b + 1]},
                               {expected.begin() + 8 * (page + 2), expected.end()}) < 2e-5);
     }
-    // The next pages to be taken are those that would have been without the failures.
+    // Pages are taken in the same order as without failures.
     static std::vector<std::vector<Int>> without_failures;
     if (!fails) without_failures = table();
     CHECK(table() == without_failures);
@@ -223,7 +223,7 @@ TEST_CASE("decoder: errors say what is wrong and change nothing") {
 }
 
 namespace {
-/// Shows the next position, too.
+/// A mask that shows the next position, too.
 struct one_ahead {
   static bool sees(Index t, Index s) { return s <= t + 1; }
 };

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// A layer over whole sequences, and a decoder with equal weights, with random weights and tokens.
+// A layer over whole sequences, and a decoder with equal weights; weights and tokens are random.
 
 #include <doctest/doctest.h>
 
@@ -14,7 +14,7 @@
 
 namespace headmix::test {
 
-/// Row `token` of an endless text.
+/// Row `token` of an endless sequence.
 template <class T = float>
 std::vector<T> token_row(std::uint64_t token, Index width) {
   Random const random(17, token);
@@ -45,12 +45,12 @@ struct Decoding {
     auto const y = whole.forward({x.data(), static_cast<Index>(x.size()) / width, width});
     return rows(y.data, y.data + y.size());
   }
-  /// y of further rows; s says whose they are.
+  /// y of further rows of the sequences s.
   rows prefill(rows const& x, segments s) {
     auto const y = decoder.prefill({x.data(), s.rows, width}, s);
     return rows(y.data, y.data + y.size());
   }
-  /// y of a sequence alone, in chunks.
+  /// y of a single sequence, in chunks.
   rows in_chunks(rows const& x, Index chunk) {
     rows y;
     auto const n = static_cast<Index>(x.size()) / width;
@@ -75,7 +75,7 @@ std::vector<T> text_of(std::uint64_t first, Index n, Index width) {
   }
   return x;
 }
-/// The largest difference, relative to the largest number; something large where the lengths differ.
+/// The largest difference, relative to the largest number; a large number if the lengths differ.
 template <class T>
 double difference(std::vector<T> const& a, std::vector<T> const& b) {
   if (a.size() != b.size()) return 1e9;

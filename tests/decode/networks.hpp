@@ -12,7 +12,7 @@
 
 namespace headmix::test {
 
-/// All that looks back, in one layer.
+/// A layer with all operations that depend on earlier tokens.
 struct AllKinds {
   struct x : input<tokens, size<8>> {};
   static constexpr auto moa = use<Moa<8, 4, SoftmaxTopK<4, 2>, causal, rope<>, kv_heads<2>, key_bias>, "moa">(x{});
@@ -28,7 +28,7 @@ struct AllKinds {
   using observed = observed_of<moa, moh, in_place>;
 };
 
-/// Blocks of a language model, as many as the constructor gets.
+/// Blocks of a language model; their number is given to the constructor.
 struct DecodedBlock {
   struct x : input<tokens, size<8>> {};
   struct gain : param<size<8>> {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Random sequences of calls of a decoder: prefill in pieces, steps, beams, drops, rewinds, full caches. Its result for
-// every token that is left at the end must equal the layer's for the whole sequence. HEADMIX_DECODE_SEQUENCES=50000
-// runs this many sequences.
+// Random sequences of decoder calls: prefill in pieces, steps, beams, drops, rewinds, full caches. The result of every
+// token that remains at the end must equal the layer's for the whole sequence. HEADMIX_DECODE_SEQUENCES=50000 runs this
+// many sequences.
 
 #include <cstdlib>
 #include <string>
@@ -86,7 +86,7 @@ class Player {
     std::vector<double> y;
     try {
       y = decoding.prefill(x, ragged(offsets.data(), static_cast<Index>(texts.size())));
-    } catch (Error const&) {  // the cache is full: nothing happened
+    } catch (Error const&) {  // the cache is full, and nothing has changed
       for (std::size_t b = 0; b < texts.size(); ++b)
         REQUIRE(decoding.decoder.length(static_cast<Index>(b)) == static_cast<Index>(texts[b].x.size()) / 8);
       return;
@@ -98,7 +98,7 @@ class Player {
   }
 
   dice d;
-  Decoding<L, serial, double> decoding;  // in float, rounding decides some choices of experts
+  Decoding<L, serial, double> decoding;  // double: in float, rounding decides some choices of experts
   std::vector<text> texts;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The Cuda backend, emulated: few and small cases.
+// The emulated Cuda backend: few and small cases.
 #include "headmix/backend/cuda.hpp"
 
 #include "headmix/testing/emulated.hpp"

@@ -19,7 +19,7 @@
 
 namespace headmix::differential {
 
-/// The decisions of a case, one after another.
+/// The random decisions of a case, in sequence.
 class Dice {
  public:
   explicit Dice(std::uint64_t seed) : random_(seed, 1) {}
@@ -28,7 +28,7 @@ class Dice {
     return low + static_cast<Index>(random_.below(next_++, static_cast<std::uint64_t>(high - low + 1)));
   }
   bool one_in(Index n) { return range(1, n) == 1; }
-  /// A number that divides n.
+  /// A random divisor of n.
   Index divisor(Index n) {
     Index d = range(1, n);
     while (n % d != 0) --d;
@@ -40,21 +40,21 @@ class Dice {
   std::uint64_t next_ = 0;
 };
 
-/// Parameters of a layer besides its type. `length` is the length of its sequences if it accepts no other.
+/// Parameters of a layer besides its type. `length` is the only length of sequences that the layer accepts, if any.
 struct Shape {
   Index width = 1, context_width = 0, length = 0;
   bool padded = false;
-  bool contiguous = false;     ///< x is split, so its rows must follow each other
+  bool contiguous = false;     ///< x is split, so its rows must have no gaps
   bool reads_padding = false;  ///< a loss counts padding
 };
 
-/// Where a matrix lies: after `offset` elements, with `gap` elements that nobody may read after every row.
+/// The memory layout of a matrix: after `offset` elements, with `gap` unreadable elements after every row.
 struct Layout {
   enum { rows, reversed_rows, columns, every_second, kinds };
   Index kind = rows, offset = 0, gap = 0;
 };
 
-/// An input of a step; rows of padding that nobody may read hold NaN.
+/// An input of a step; unreadable rows of padding hold NaN.
 struct Input {
   Index rows = 0, cols = 0;
   std::vector<double> values;
@@ -64,8 +64,8 @@ struct Input {
 /// The rows of an input by sequence.
 struct Sequences {
   Index count = 1, rows = 0;
-  std::vector<Int> offsets;        ///< of ragged ones
-  std::vector<std::uint8_t> real;  ///< of padded ones, [count, rows / count]
+  std::vector<Int> offsets;        ///< of ragged sequences
+  std::vector<std::uint8_t> real;  ///< of padded sequences, [count, rows / count]
 };
 
 struct Step {
@@ -85,7 +85,7 @@ struct Script {
 
 Script draw_script(std::uint64_t seed, Dice& dice, Shape const& shape, bool tiny, bool inference);
 
-/// A value that a pass gives.
+/// A value computed by a pass.
 struct Record {
   enum { result, loss, gradient, selection } kind;
   std::string name;
@@ -96,16 +96,16 @@ using Outcome = std::vector<Record>;
 
 struct Tally {
   long cases = 0, compared = 0, same_bits = 0, ties = 0, steps = 0, failures = 0;
-  double worst[2] = {};  ///< error by what is allowed, of double and of float
+  double worst[2] = {};  ///< error / allowed error, of double and of float
 };
 
-/// One that gets the reference's outcome again, of inputs and parameters that are each wrong by `relative` at most.
+/// Repeats the reference's outcome with inputs and parameters that are each off by at most `relative`.
 using Perturbed = Outcome (*)(void const* self, double relative, std::uint64_t stream);
 
-/// Compares with the reference; throws std::runtime_error where they differ and rounding does not explain it.
+/// Compares with the reference; throws std::runtime_error if they differ by more than rounding explains.
 void compare(Outcome const& found, Outcome const& expected, double epsilon, Perturbed perturbed, void const* self,
              Tally& tally);
-/// Throws where two outcomes do not have the same bits.
+/// Throws unless two outcomes have the same bits.
 void require_same_bits(Outcome const& a, Outcome const& b, char const* what, Tally& tally);
 
 struct Entry {
@@ -124,7 +124,7 @@ constexpr bool in_double_always = true;
 constexpr bool in_double_always = false;
 #endif
 
-/// A number that a parameter or an input has; float holds it exactly.
+/// A random number for a parameter or an input; exact in float.
 inline double drawn(Random const& random, std::size_t i, double scale) {
   return static_cast<double>(static_cast<float>(scale * random.normal(i)));
 }
@@ -135,8 +135,8 @@ concept is_cross = requires {
   typename L::context > ;
 };
 
-/// A module of the layer through all steps.
-/// @param relative  how wrong inputs and parameters are, each by a random part of it
+/// Runs a module of the layer through all steps.
+/// @param relative  largest relative error of inputs and parameters, drawn for each
 template <class L, class Mode, class Backend, class Sizes>
 Outcome run(Backend backend, Script const& script, Sizes const& sizes, double relative = 0, std::uint64_t stream = 0) {
   using T = typename Backend::scalar;
@@ -265,8 +265,8 @@ Outcome run(Backend backend, Script const& script, Sizes const& sizes, double re
 }
 
 /// One case of a layer: Cpu of both types on one thread and on more, or another backend, against the reference.
-/// @tparam Case  `layer`, and `sizes(Dice&, Shape&)`, which draws the layer's sizes; where it says
-///   `also_in_double`, Cpu<double> is in the short test, which compiles longer than it runs
+/// @tparam Case  `layer`, and `sizes(Dice&, Shape&)`, which draws the layer's sizes; with `also_in_double`, the short
+///   test includes Cpu<double>, which takes longer to compile than to run
 template <class Case, class Mode = training, class... Others>
 void check(std::uint64_t seed, Dice& dice, Tally& tally) {
   using L = typename Case::layer;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// headmix-differential --seed S --count N: the random cases S .. S + N - 1.
+// headmix-differential --seed S --count N: runs the random cases S .. S + N - 1.
 
 #include <algorithm>
 #include <cstdio>
@@ -76,7 +76,7 @@ void require_same_shape(Outcome const& a, Outcome const& b) {
     }
   }
 }
-/// Rows of a selection that differ.
+/// The rows where two selections differ.
 std::set<std::size_t> other_rows(Record const& a, Record const& b) {
   std::set<std::size_t> rows;
   for (std::size_t i = 0; i < a.values.size(); ++i) {
@@ -85,9 +85,9 @@ std::set<std::size_t> other_rows(Record const& a, Record const& b) {
   return rows;
 }
 
-/// The scale of the error of each record: its norm, but for a gradient at least a quarter of the norm that it would
-/// have with elements like those of the largest gradient, or like 0.1 (dy is about 1): cancellation, as with a single
-/// key, leaves the rounding errors of the terms.
+/// The scale of the error of each record: its norm, but for a gradient at least a quarter of the norm of a record with
+/// elements like those of the largest gradient, or like 0.1 (dy is about 1): if terms cancel, as with a single key,
+/// their rounding errors remain.
 std::vector<double> scales(Outcome const& expected) {
   double largest = 0.1;
   for (auto const& r : expected) {
@@ -104,9 +104,9 @@ std::vector<double> scales(Outcome const& expected) {
   return all;
 }
 
-/// Rounding errors that a pass may have, in epsilons of its type, relative to scales().
+/// Allowed rounding error of a pass, in epsilons of its type, relative to scales().
 constexpr double allowed_epsilons = 256;
-/// Where more is found, the reference says what such errors of inputs and parameters do to its own results.
+/// Above it, the reference is run with inputs and parameters that are off by this error.
 constexpr double perturbation_epsilons = 16;
 constexpr int perturbations = 24;
 
@@ -160,7 +160,7 @@ void require_same_bits(Outcome const& a, Outcome const& b, char const* what, Tal
 void compare(Outcome const& found, Outcome const& all_expected, double epsilon, Perturbed perturbed, void const* self,
              Tally& tally) {
   Outcome expected = all_expected;
-  if (found.size() < expected.size()) {  // of a module for inference
+  if (found.size() < expected.size()) {  // a module for inference
     std::erase_if(expected, [](Record const& r) { return r.kind == Record::gradient; });
   }
   require_same_shape(found, expected);
@@ -174,7 +174,7 @@ void compare(Outcome const& found, Outcome const& all_expected, double epsilon, 
       continue;
     }
     error[r] = distance(found[r].values, expected[r].values);
-    bool const right = error[r] <= allowed_epsilons * epsilon * scale[r];  // false for NaN, too
+    bool const right = error[r] <= allowed_epsilons * epsilon * scale[r];  // false for NaN
     close = close && right;
     if (!std::isfinite(error[r])) throw std::runtime_error(found[r].name + " is not finite, or its reference is not");
     if (scale[r] > 0) worst = std::max(worst, error[r] / (allowed_epsilons * epsilon * scale[r]));
@@ -185,7 +185,7 @@ void compare(Outcome const& found, Outcome const& all_expected, double epsilon, 
     ++tally.compared;
     return;
   }
-  if (close) {  // other experts, of weights that no result shows: those whose probabilities sampled<n> rounds away
+  if (close) {  // other experts, with equal results: sampled<n> rounds their probabilities away
     ++tally.ties;
     return;
   }

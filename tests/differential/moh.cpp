@@ -25,8 +25,8 @@ struct AllByNorm {
   using layer = Moh<dynamic, dynamic, R, context_dim<dynamic>, padded, soft_cap<4>, value_bias>;
   static auto sizes(Dice& dice, Shape& shape) {
     shape.width = dice.range(1, 20), shape.context_width = dice.range(1, 20), shape.padded = true;
-    // The standardized lengths of two are 1 and -1 over the root of 2 whatever they are, so their gradient is 0, of
-    // which float computes what is left of large terms.
+    // The standardized lengths of two heads are always 1 and -1 over the root of 2, so their gradient is 0, and float
+    // computes the rounding errors of large terms.
     Index const routed = dice.range(3, 5);
     return std::tuple(at<layer::model_dim>(shape.width), at<layer::context_dim>(shape.context_width),
                       at<layer::head_dim>(dice.range(1, 9)), at<R::shared_heads>(dice.range(1, 2)),
@@ -64,7 +64,7 @@ struct OnImages {
   using layer = MultiHead<dynamic, 3, dynamic, cosine_scores<9>, relative_position_bias<3, 3, 4>, query_bias>;
   static auto sizes(Dice& dice, Shape& shape) {
     shape.width = dice.range(1, 20), shape.length = 9;
-    // k / |k| of one number is 1 or -1: a gradient of 0 again.
+    // k / |k| of one number is 1 or -1, with a gradient of 0.
     return std::tuple(at<layer::model_dim>(shape.width), at<layer::head_dim>(dice.range(2, 9)));
   }
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Cpu with headmix::compiled in a unit without flags for an instruction set, at every level that this machine runs.
+// Cpu with headmix::compiled in a unit without instruction-set flags, at every level that this machine supports.
 
 #include <doctest/doctest.h>
 
@@ -30,7 +30,7 @@ std::vector<cpu_level> levels() {
   return all;
 }
 
-/// HEADMIX_CPU_LEVEL has this value, or none, for as long as the object lives.
+/// Sets or clears HEADMIX_CPU_LEVEL during its lifetime.
 class Environment {
  public:
   explicit Environment(char const* value) {
@@ -50,7 +50,7 @@ class Environment {
 template <class Backend>
 std::vector<double> step_of(Backend backend) {
   using T = typename Backend::scalar;
-  // Prepared weights, slots of experts, a bias of scores, attention with a mask that kernels are compiled for.
+  // Prepared weights, slots of experts, a bias of scores, attention with a precompiled mask.
   Module<Moa<16, 8, SoftmaxTopK<5, 2, loss::load_balance>, causal, query_bias>, Backend> m(1, backend);
   for (auto const& p : m.parameters()) {
     for (Index i = 0; i < p.value.size(); ++i)
@@ -91,8 +91,8 @@ TEST_CASE_TEMPLATE("every level does what the reference does, on two threads to 
     CHECK(digest[0] == digest[1]);
     digests.push_back(digest[0]);
   }
-  // The kernels were those of the level: with a multiply-add of one rounding, bits differ from those without; where
-  // products are made of pairs, from those of float.
+  // The kernels were those of the level: fused multiply-adds give other bits than separate rounding, and products of
+  // pairs give other bits than those of float.
   if (digests.size() > 1) CHECK(digests[0] != digests[1]);
   if (std::is_same_v<T, bfloat16> && levels().back() > cpu_level::avx512) CHECK(digests.back() != digests.end()[-2]);
 }

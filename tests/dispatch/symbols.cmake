@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 # cmake -DNM=nm -DLIBRARY=lib.a -P symbols.cmake
-# A function that a unit of a higher level shares with units of others must be one that the unit of the baseline has,
-# too: that one lies before it in the library, so the linker takes it, and no machine meets instructions that it does
-# not run.
+#
+# A function that a unit of a higher level shares with other units must also be in the unit of the baseline: it comes
+# first in the library, so the linker takes its copy, and no machine meets unsupported instructions.
 cmake_minimum_required(VERSION 3.25)
 execute_process(COMMAND "${NM}" -C "${LIBRARY}" OUTPUT_VARIABLE text COMMAND_ERROR_IS_FATAL ANY)
 string(REGEX REPLACE "[][;]" "_" text "${text}")

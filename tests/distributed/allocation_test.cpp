@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Passes on ranks allocate nothing after the first ones of a shape.
+// Passes on ranks allocate nothing after the first passes of a shape.
 #include "../count_allocations.hpp"
 #include "headmix/distributed/gradients.hpp"
 #include "headmix/layer/data_parallel.hpp"
@@ -9,7 +9,7 @@ using namespace on_ranks;
 
 namespace {
 
-/// Allocations of all ranks in some passes, after some others.
+/// Allocations of all ranks in some passes, after warm-up passes.
 template <class L>
 long allocations_of_passes() {
   long counted = -1;

@@ -1,7 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// The check of a layer on several ranks: threads or, in a program started by MPI, its processes. The layer's program is
-// the same for both.
+// The check of a layer on several ranks: threads or, in a program started by MPI, processes. Both run the same program.
 
 #include <mutex>
 #include <utility>
@@ -76,8 +75,7 @@ class AnyRanks {
 };
 static_assert(Overlaps<AnyRanks>);
 
-/// Layer Many on this rank and the others, which have so many rows each, against One. Assertions are made by one thread
-/// at a time.
+/// Layer Many on all ranks, with these numbers of rows, against One. One thread at a time makes assertions.
 template <class One, class Many, class... Sizes>
 void check_here(AnyRanks ranks, std::mutex& mutex, std::vector<Index> const& rows, Index length, given_rows where,
                 Sizes... sizes) {
@@ -87,16 +85,16 @@ void check_here(AnyRanks ranks, std::mutex& mutex, std::vector<Index> const& row
   Pass const again = run<Many>(other, ranks, rows, length, where);
   std::lock_guard const lock(mutex);
   compare(in_one_process<One>(rows, length, sizes...), first, 1e-12);
-  CHECK(first.y == again.y);  // to the bit
+  CHECK(first.y == again.y);  // equal bits
   CHECK(first.d_x == again.d_x);
   CHECK(first.gradients == again.gradients);
 }
 
 #ifdef HEADMIX_TEST_MPI
-/// The ranks that MPI has started, in its program.
+/// The MPI ranks of this program, if any.
 inline Mpi* program_ranks = nullptr;
 #endif
-/// The check on threads; in a program of MPI on its ranks, where there are so many.
+/// The check on threads, or on the MPI ranks of the program if their number matches.
 template <class One, class Many, class... Sizes>
 void check(std::vector<Index> const& rows, Index length, given_rows where, Sizes... sizes) {
   std::mutex mutex;

@@ -13,7 +13,7 @@ struct x_share : input<rank_share<All>, C> {};
 struct x_all : input<All, C> {};
 struct x_wide : input<C, All> {};
 
-/// y and the gradient by x, where dy is `seed + 10 rank`'s numbers.
+/// y and the gradient of x; dy has the numbers of seed `seed + 10 rank`.
 template <class Y, class X, class Backend>
 std::pair<std::vector<double>, std::vector<double>> pass(Backend backend, Index rank, view<double const> x, Y, X) {
   Program<roots<Y>, Backend> program(backend);

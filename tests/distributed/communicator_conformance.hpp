@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Requirements of every Communicator. Without a test framework, since it runs in several threads and processes: a
+// Requirements of every Communicator. No test framework is used, since checks run in several threads and processes: a
 // failure is an Error with its place.
 //
 //   run_ranks(4, [](Local& ranks) { test::check_communicator(ranks); });
@@ -19,7 +19,7 @@
 
 namespace headmix::test {
 
-/// Fails unless it holds.
+/// Fails unless `holds`.
 inline void require(bool holds, std::string const& what, char const* file = __builtin_FILE(),
                     int line = __builtin_LINE()) {
   if (!holds) fail(file, ":", line, ": ", what);
@@ -30,7 +30,7 @@ bool same_bits(T const* a, T const* b, std::size_t n) {
   return n == 0 || std::memcmp(a, b, n * sizeof(T)) == 0;
 }
 
-/// Element i of a rank, different in every bit that a sum could lose; any rank can compute all of them.
+/// Element i of a rank, with bits that any wrong sum would lose; every rank can compute all elements.
 template <class T>
 T element_of(Index rank, Index i, Index salt) {
   auto word = static_cast<std::uint64_t>(i * 1009 + rank * 7919 + salt * 104729 + 1) * 0x9E3779B97F4A7C15u;
@@ -42,7 +42,7 @@ T element_of(Index rank, Index i, Index salt) {
   } else if constexpr (std::is_integral_v<T>) {
     return static_cast<T>(static_cast<std::int64_t>(word & 0xFFFFFu) - 0x80000);
   } else {
-    auto const unit = static_cast<double>(word >> 11) / 9007199254740992.0;  // less than 1
+    auto const unit = static_cast<double>(word >> 11) / 9007199254740992.0;  // below 1
     return T(std::ldexp(unit - 0.5, static_cast<int>(word & 15u)));
   }
 }
@@ -80,7 +80,7 @@ void check_sums(C& c) {
     to = from;
     c.all_sum(to.data(), to.data(), n);
     require(same_bits(to.data(), expected.data(), to.size()), message("all_sum in place of ", n));
-    // A part in the middle.
+    // A part in the middle of the memory.
     auto const mark = element_of<T>(99, 99, 99);
     std::vector<T> longer(from.size() + 7, mark);
     std::copy(from.begin(), from.end(), longer.begin() + 3);
@@ -92,7 +92,7 @@ void check_sums(C& c) {
   }
 }
 
-/// Numbers of elements of the ranks: none, one, odd ones, many.
+/// Numbers of elements of the ranks: none, one, odd, many.
 inline std::vector<std::vector<Index>> counts_for(Index ranks) {
   std::vector<std::vector<Index>> all;
   auto const add = [&](auto const& f) {
@@ -130,7 +130,7 @@ void check_moves(C& c) {
     std::vector<T> to(expected.size());
     c.all_gather(to.data(), from.data(), counts);
     require(same_bits(to.data(), expected.data(), to.size()), message("all_gather of ", n));
-    // Its own part may be where it belongs.
+    // This rank's part may already be in place.
     std::vector<T> whole(expected.size());
     T* const own = whole.data() + sum_of(counts, c.rank());
     std::copy(from.begin(), from.end(), own);
@@ -145,7 +145,7 @@ void check_moves(C& c) {
               message("broadcast of ", many, " from ", root));
     }
 
-    // Rank r sends counts[(r + s) % size] elements to rank s, whose numbers tell from where they come and where to.
+    // Rank r sends counts[(r + 2 s) % size] elements to rank s; the elements encode sender and receiver.
     auto const sent_by = [&](Index r, Index s) { return counts[static_cast<std::size_t>((r + 2 * s) % c.size())]; };
     std::vector<Index> sent, received;
     std::vector<T> out, in;
@@ -175,7 +175,7 @@ void check_reduce_scatter(C& c) {
     std::vector<T> to(mine);
     c.reduce_scatter(to.data(), from.data(), counts);
     require(same_bits(to.data(), all.data() + first, mine), message("reduce_scatter of ", n));
-    // Into its own part.
+    // The result overwrites this rank's part.
     c.reduce_scatter(from.data() + first, from.data(), counts);
     require(same_bits(from.data() + first, all.data() + first, mine), message("reduce_scatter in place of ", n));
   }
@@ -184,7 +184,7 @@ void check_reduce_scatter(C& c) {
 template <class C>
 void check_bfloat16(C& c) {
   if (c.size() < 3) return;
-  // In bfloat16 256 + 1 is 256, and so is that + 1; the sum of all is 258.
+  // In bfloat16, 256 + 1 is 256, and adding 1 again is 256; the sum of all is 258.
   bfloat16 x(c.rank() == 0 ? 256.f : c.rank() < 3 ? 1.f : 0.f), y = x;
   c.all_sum(&x, &x, 1);
   require(static_cast<float>(x) == 258, "sums of bfloat16 are rounded once");
@@ -193,7 +193,7 @@ void check_bfloat16(C& c) {
   for (auto const m : many) require(static_cast<float>(m) == 258, "many sums of bfloat16 are rounded once");
 }
 
-/// Several sums at a time, completed in another order than they began, with other operations in between.
+/// Several concurrent sums, completed in another order than begun, with other operations in between.
 template <class C>
 void check_overlap(C& c) {
   if constexpr (Overlaps<C>) {
@@ -215,7 +215,7 @@ void check_overlap(C& c) {
         c.barrier();
       }
       for (std::size_t i = 0; i < all; ++i) {
-        // Another order on every rank.
+        // A different order on every rank.
         std::size_t const k = turn < 3 ? (i * 3 + static_cast<std::size_t>(c.rank())) % all : all - 1 - i;
         c.complete(numbers[k]);
         auto const expected = sums_of<float>(c.size(), sizes[k], 3000 + turn);
@@ -227,7 +227,7 @@ void check_overlap(C& c) {
   }
 }
 
-/// Exchanges that go on among sums.
+/// Exchanges concurrent with sums.
 template <class C>
 void check_overlapping_exchanges(C& c) {
   if constexpr (Overlaps<C>) {
@@ -254,7 +254,7 @@ void check_overlapping_exchanges(C& c) {
   }
 }
 
-/// Everything that succeeds.
+/// All operations that must succeed.
 template <Communicator C>
 void check_communicator(C& c) {
   require(0 <= c.rank() && c.rank() < c.size(), "the number of a rank");
@@ -281,14 +281,14 @@ void check_communicator(C& c) {
   c.barrier();
 }
 
-/// The mistakes that only the ranks together can see; the last rank makes them. Of at least two ranks.
+/// Mistakes that only all ranks together can detect; the last rank makes them. For at least two ranks.
 inline constexpr int disagreements = 14;
-/// Makes one of them on a communicator, which is of no use afterwards, and checks what this rank hears of it.
+/// Makes one of the mistakes, after which the communicator is unusable, and checks the error of this rank.
 template <Communicator C>
 void check_disagreement(C& c, int number) {
   Index const last = c.size() - 1;
   bool const wrong = c.rank() == last;
-  std::vector<std::string> parts;  // of the text
+  std::vector<std::string> parts;  // expected parts of the text
   std::string const on_last = message(" on rank ", last);
   auto const differ = [&](std::string const& what, std::string const& right, std::string const& other) {
     parts = {" disagree: " + what + " is ", right + " on rank ", other + on_last};
@@ -347,7 +347,7 @@ void check_disagreement(C& c, int number) {
         c.all_gather(y.data(), x.data(), wrong ? more : counts);
         break;
       case 9:
-        // The same number of elements, shared out in another way.
+        // The same number of elements, divided differently.
         parts = {"all_gather: rank ", " elements to rank ", ", which expects "};
         more = counts, more.front() -= 1, more.back() += 1;
         c.all_gather(y.data(), x.data(), wrong ? more : counts);
@@ -363,7 +363,7 @@ void check_disagreement(C& c, int number) {
         c.reduce_scatter(y.data(), x.data(), wrong ? more : counts);
         break;
       case 12: {
-        // Of all ranks only rank 0 can see it.
+        // Only rank 0 can detect it.
         parts = {message("all_to_all: rank ", last, " sends 4 elements to rank 0, which expects 3")};
         auto sent = counts;
         if (wrong) sent.front() = 4;
@@ -379,7 +379,7 @@ void check_disagreement(C& c, int number) {
         break;
       }
     }
-    // Whoever has not seen it hears of it in the next operation.
+    // Ranks that have not detected it fail in the next operation.
     c.barrier();
   };
   std::string const text = error_of(act);
@@ -390,7 +390,7 @@ void check_disagreement(C& c, int number) {
   require(error_of([&] { c.barrier(); }) != "", "after an error every operation is one");
 }
 
-/// The mistakes that a rank sees alone: no message has been sent, so that the communicator stays of use.
+/// Mistakes that a rank detects alone: nothing has been sent, so the communicator stays usable.
 template <Communicator C>
 void check_refusals(C& c) {
   float x[8]{};
@@ -424,7 +424,7 @@ void check_refusals(C& c) {
     refused("all_to_all: " + text, [&] { c.all_to_all(x, counts, x, good); });
     refused("all_to_all: " + text, [&] { c.all_to_all(x, good, x, counts); });
   }
-  if (c.size() > 1) {  // each of them is possible
+  if (c.size() > 1) {  // every rank is a valid root
     std::vector<Index> const all(good.size(), max_elements - 1);
     refused("all_gather: expected at most ", [&] { c.all_gather(x, x, all); });
     refused("reduce_scatter: expected at most ", [&] { c.reduce_scatter(x, x, all); });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The communicator of threads. Processes have the same tests: mpi/.
+// The communicator of threads. MPI processes: mpi/.
 
 #include <doctest/doctest.h>
 
@@ -47,7 +47,7 @@ TEST_CASE("Local: when one rank throws, the others fail with its text, and its e
         c.all_sum(&x, &x, 1);
         throw std::domain_error("the file is not there");
       }
-      // The first one, too, if it has not ended here yet.
+      // The first rank fails, too, unless it has already ended.
       texts[static_cast<std::size_t>(c.rank())] = error_of([&] {
         for (;;) c.all_sum(&x, &x, 1);
       });
@@ -61,7 +61,7 @@ TEST_CASE("Local: when one rank throws, the others fail with its text, and its e
 }
 
 namespace {
-/// The text that run_ranks ends with, in a process that does not wait for ever.
+/// The error of run_ranks, in a child process with a watchdog.
 template <class F>
 std::string ranks_end_with(Index ranks, F const& f) {
   return in_child([&] {
@@ -83,7 +83,7 @@ TEST_CASE("Local: a rank that returns while others go on is an error on all of t
     CHECK(says(text, message("the end of the program on rank ", leaves).c_str()));
     CHECK(says(text, "all_sum on rank "));
   }
-  // Its sum is not complete. The memory stays: others may be reading it.
+  // The sum is not complete. The memory is kept: other ranks may be reading it.
   std::vector<std::vector<float>> of_ranks(2, std::vector<float>(100000));
   std::string const text = ranks_end_with(2, [&of_ranks](Local& c) {
     auto& x = of_ranks[static_cast<std::size_t>(c.rank())];

@@ -53,7 +53,7 @@ TEST_CASE("the load by rank can be observed") {
     for (Index r = 0; r < rows.rows; ++r) {
       for (Index e = 0; e < rows.cols; ++e) total += rows(r, e);
     }
-    // What this rank keeps for itself.
+    // Rows that stay on this rank.
     for (Index e = 0; e < rows.cols; ++e) {
       Index mine = 0;
       for (Index i = 0; i < 20; ++i) {
@@ -67,14 +67,14 @@ TEST_CASE("the load by rank can be observed") {
 
 namespace {
 
-/// The work of this thread's rank during an exchange.
+/// Observations of this thread's rank during an exchange.
 struct Seen {
   int exchanges = 0, products = 0, products_meanwhile = 0;
-  Index rows = 0, received = 0;  // of the largest product, and those that came
+  Index rows = 0, received = 0;  // rows of the largest product, and rows received
 };
 thread_local Seen seen;
 
-/// A communicator that counts exchanges which go on.
+/// A communicator that counts concurrent exchanges.
 struct Watched : Local {
   using Local::Local;
   template <class... A>
@@ -128,15 +128,16 @@ Seen watch() {
 }  // namespace
 
 TEST_CASE("rows are on their way while experts work") {
-  using R = SoftmaxTopK<4, 2, init<fan_in_uniform>>;  // not all ranks get the same
+  using R = SoftmaxTopK<4, 2, init<fan_in_uniform>>;  // ranks receive different numbers of rows
   Seen const plain = watch<Smoe<12, R, FeedForward<10>, expert_parallel>>();
   Seen const overlapped = watch<Smoe<12, R, FeedForward<10>, expert_parallel, overlapped_exchange>>();
-  CHECK(plain.exchanges == 2);  // there and back
+  CHECK(plain.exchanges == 2);  // to the experts and back
   CHECK(plain.products_meanwhile == 0);
-  CHECK(plain.rows == plain.received);  // and not the 80 that there is room for
+  CHECK(plain.rows == plain.received);  // not the 80 rows of the memory
   CHECK(plain.received < 80);
   CHECK(overlapped.exchanges == 4);
   CHECK(overlapped.products == 2 * plain.products);
-  // The first half works while the other half comes, the other half while the first one goes back.
+  // Experts compute on the first half during the exchange of the second, and on the second during the return of the
+  // first.
   CHECK(overlapped.products_meanwhile == overlapped.products);
 }

@@ -49,7 +49,7 @@ TEST_CASE("MAE whose heads are divided among ranks") {
 }
 
 namespace {
-/// One expert of MAE for each sequence, of a width that is known.
+/// One expert of MAE for each sequence, with a static width.
 template <class L>
 struct BestExpert : L::template expert<choice::best> {
   using model_dim = typename L::model_dim;

@@ -30,7 +30,7 @@ inline std::vector<double> numbers(Index n, double seed) {
   for (std::size_t i = 0; i < all.size(); ++i) all[i] = std::sin(seed + 1.7 * static_cast<double>(i) + seed * seed);
   return all;
 }
-/// Parameters get numbers that do not depend on which part of them is here: routers that start at zero would be tied.
+/// Fills parameters with numbers that do not depend on the rank's part: routers initialised to zero would tie.
 template <class M>
 void set_parameters(M& m) {
   double seed = 0;
@@ -47,7 +47,7 @@ void set_parameters(M& m) {
     }
   }
 }
-/// Adds the part of a parameter that is here to the whole one.
+/// Adds this rank's part of a parameter to the whole one.
 inline void put(std::vector<double>& whole, parameter<double> const& p, view<double> const& v) {
   auto const extents = p.whole();
   whole.resize(static_cast<std::size_t>(extents[0] * extents[1] * extents[2]));
@@ -58,17 +58,17 @@ inline void put(std::vector<double>& whole, parameter<double> const& p, view<dou
     }
   }
 }
-/// Which rows of x, all of them or its share, a rank has.
+/// The rows of x on a rank: all rows, or its share.
 enum class given_rows { all_ranks, one_rank };
 
-/// The sum over the ranks, where each has zeros for what others have.
+/// The sum over the ranks, where each rank has zeros for the parts of the others.
 template <class C>
 void sum(C& ranks, std::vector<double>& all) {
   ranks.all_sum(all.data(), static_cast<double const*>(all.data()), static_cast<Index>(all.size()));
 }
 
-/// One pass forward and backward of L, as the ranks make it together. `rows` are the tokens of each rank, of sequences
-/// that have `length` of them.
+/// One forward and backward pass of L on all ranks. `rows` are the numbers of tokens of the ranks, in sequences of
+/// `length` tokens.
 template <class L, class M, class C>
 Pass run(M& m, C& ranks, std::vector<Index> const& rows, Index length, given_rows where) {
   Index first = 0, total = 0;
@@ -101,7 +101,7 @@ Pass run(M& m, C& ranks, std::vector<Index> const& rows, Index length, given_row
     auto &gradient = pass.gradients[std::string(p.name)], &value = pass.values[std::string(p.name)];
     put(gradient, p, p.gradient);
     put(value, p, p.value);
-    // Of what all ranks have, the gradient is the sum of those by their tokens.
+    // The gradient of a replicated parameter is the sum over the ranks' tokens.
     if (p.part.divided || !all) sum(ranks, gradient);
     if (p.part.divided) sum(ranks, value);
   }

@@ -22,7 +22,7 @@ struct Network {
   using observed = type_list<>;
 };
 
-/// The elements of y that are not 0, of all rows, by rank.
+/// The positions of the nonzero elements of y, for all rows, by rank.
 template <class L>
 std::vector<std::vector<bool>> kept(std::vector<Index> const& first_tokens, Index tokens_of_rank = rows_of_rank) {
   auto const ranks = static_cast<Index>(first_tokens.size());

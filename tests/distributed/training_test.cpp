@@ -20,7 +20,7 @@ using One = Smoe<12, SoftmaxTopK<3, 2>, FeedForward<5>, output_bias>;
 using Many = DataParallel<Smoe<12, SoftmaxTopK<3, 2>, FeedForward<5>, output_bias, expert_parallel>>;
 constexpr Index D = 12, batch_rows = 7;
 
-/// y is to be -x: dy = (x + y) / rows. Different rows in every step.
+/// The target of y is -x: dy = (x + y) / rows. Every step has other rows.
 template <class M>
 void pass(M& m, Index step, Index first, Index rows) {
   auto const x = numbers(batch_rows * D, 1 + static_cast<double>(step));
@@ -32,7 +32,7 @@ void pass(M& m, Index step, Index first, Index rows) {
   m.zero_gradients();
   m.backward({dy.data(), rows, D}, {0.01, 0.001});
 }
-/// Steps `from` .. `to` - 1 in one process. Begins with a file, unless its name is empty, and ends with another one.
+/// Steps `from` .. `to` - 1 in one process, starting from a file unless its name is empty, and writing another one.
 void train(std::string const& begin, std::string const& end, Index from, Index to) {
   Module<One, Cpu<double>> m(3);
   AdamW<double, Cpu<double>> optimiser(m.parameters(), {}, Cpu<double>());
@@ -111,7 +111,7 @@ TEST_CASE("ranks that do not begin a training with the same are an error that na
   headmix::test::Folder folder;
   train("", folder / "one.safetensors", 0, 3);
   train("", folder / "same_steps.safetensors", 1, 4);
-  // What all ranks end with, after rank 2 has done something that the others have not.
+  // The errors of all ranks after rank 2 alone has made a change.
   auto const error_after = [&](auto const& change) {
     std::string text;
     std::atomic<int> failed = 0;
@@ -180,7 +180,7 @@ TEST_CASE("modules of different seeds are an error on all ranks") {
 
 namespace {
 
-/// Counts the sums that have begun.
+/// Counts begun sums.
 struct Counted : Local {
   using Local::Local;
   template <class... A>
@@ -196,7 +196,7 @@ struct Counted : Local {
 TEST_CASE("gradients are summed while the backward pass goes on, from the second step on") {
   headmix::detail::local_group group(2);
   std::vector<std::thread> threads;
-  std::array<std::array<int, 2>, 2> begun{};  // by rank: in the first two backward passes
+  std::array<std::array<int, 2>, 2> begun{};  // by rank, in the first two backward passes
   for (Index r = 0; r < 2; ++r) {
     threads.emplace_back([&, r] {
       using Backend = Distributed<Cpu<double>, Counted>;
@@ -222,7 +222,7 @@ TEST_CASE("gradients are summed while the backward pass goes on, from the second
 }
 namespace {
 
-/// A parameter of n numbers whose gradient lies there.
+/// A parameter of n numbers with this gradient.
 parameter<double> parameter_of(char const* name, double* gradient, Index n) {
   static std::vector<double> value(64);
   parameter<double> p{};
@@ -231,7 +231,7 @@ parameter<double> parameter_of(char const* name, double* gradient, Index n) {
   return p;
 }
 using Layer = MultiHead<12, 2, 6, causal>;
-/// Adds dy = x on some ranks: so many times the gradient of one.
+/// Adds dy = x on some ranks: this multiple of one gradient.
 void backward(Module<Layer, Ranked>& m, std::vector<double> const& x) {
   m.forward({x.data(), 5, 12});
   m.backward({x.data(), 5, 12});
@@ -251,7 +251,7 @@ bool is_multiple(std::vector<double> const& a, double factor, std::vector<double
 }  // namespace
 
 TEST_CASE("gradients that no pass makes are summed by their names, wherever they lie") {
-  // A bucket for all, and one for each.
+  // One bucket for all gradients, and one for each.
   for (std::size_t const bucket : {std::size_t{1} << 20, std::size_t{1}}) {
     CAPTURE(bucket);
     CHECK(headmix::test::in_child([bucket] {
@@ -292,7 +292,7 @@ TEST_CASE("ranks that leave out a part of a step are summed with the others") {
             GradientSums<double, Ranked> sums(all, backend, 1);
             for (int step = 0; step < 4; ++step) {
               one.zero_gradients(), other.zero_gradients();
-              // In the first step, and in the third one, all ranks make all gradients.
+              // In the first and the third step, all ranks compute all gradients.
               bool const all_of_them = step % 2 == 0, leaves = ranks.rank() == 1;
               if (all_of_them || !leaves) backward(one, x);
               if (all_of_them || leaves || step == 3) backward(other, x);

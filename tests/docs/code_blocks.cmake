@@ -7,7 +7,7 @@
 # example, which a test compares. Any other word names a file <word>.hpp of this folder that comes before the block.
 cmake_minimum_required(VERSION 3.25)
 file(READ "${PAGE}" text)
-# A line at a time; ; and [] would make lists of lines.
+# Line by line; ; and [] would form lists of lines.
 string(REPLACE "\\" "<backslash>" text "${text}")
 string(REPLACE ";" "<semicolon>" text "${text}")
 string(REPLACE "[" "<open>" text "${text}")
@@ -19,7 +19,7 @@ set(count 0)
 set(number 0)
 set(inside FALSE)
 set(words "")
-set(open "") # what closes the block before
+set(open "") # closes the previous block
 foreach(line IN LISTS lines)
   math(EXPR number "${number} + 1")
   if(inside AND line MATCHES "^ *```$")

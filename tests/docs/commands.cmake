@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-# cmake -DROOT=<repository> -DPAGES=<pages> -P commands.cmake: the commands on the pages name presets that a person may use,
-# folders that presets build in, and scripts that are there.
+# cmake -DROOT=<repository> -DPAGES=<pages> -P commands.cmake: commands on the pages name presets that are not hidden,
+# build folders of presets, and existing scripts.
 cmake_minimum_required(VERSION 3.25)
 file(READ "${ROOT}/CMakePresets.json" presets)
-# Names of the presets of a kind that are not hidden, in ${kind}_names; the folders of all in `folders`.
+# The names of visible presets of a kind, in ${kind}_names; all build folders in `folders`.
 set(folders _deps docs)
 foreach(kind IN ITEMS configure build test workflow)
   set(${kind}_names "")
@@ -26,7 +26,7 @@ set(wrong "")
 set(seen 0)
 foreach(page IN LISTS PAGES)
   cmake_path(RELATIVE_PATH page BASE_DIRECTORY "${ROOT}" OUTPUT_VARIABLE where)
-  if(where MATCHES "^(CHANGELOG.md|bench/results/)") # these are about earlier states
+  if(where MATCHES "^(CHANGELOG.md|bench/results/)") # pages about earlier states
     continue()
   endif()
   file(READ "${page}" text)

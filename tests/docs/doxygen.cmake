@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# cmake -DDOXYGEN=... -DROOT=<repository> -P doxygen.cmake: the command that README.md names builds the site in
-# build/docs without a warning, and the site has the pages and the reference.
+# cmake -DDOXYGEN=... -DROOT=<repository> -P doxygen.cmake: the command of README.md builds the site in build/docs
+# without a warning, with the pages and the reference.
 cmake_minimum_required(VERSION 3.25)
 file(REMOVE_RECURSE "${ROOT}/build/docs")
 find_file(css NAMES doxygen-awesome.css PATHS /usr/share/doxygen-awesome-css NO_DEFAULT_PATH)

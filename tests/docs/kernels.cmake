@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-# cmake -DROOT=<repository> -P kernels.cmake: archetype::backend and the concept BackendPolicy have the same functions; every
-# kernel of the contract and of Cpu's list (cpu/kernels.hpp) has one row on the page of kernels, and no other does.
+# cmake -DROOT=<repository> -P kernels.cmake: archetype::backend and the concept BackendPolicy have the same functions;
+# the page of kernels has one row for each kernel of the contract and of Cpu's list (cpu/kernels.hpp), and no other
+# rows.
 cmake_minimum_required(VERSION 3.25)
 set(failures "")
 
@@ -33,7 +34,7 @@ names_in(rows backend/kernels.md "\n\\| `([a-z_0-9]+)` \\|" 30)
 
 expect_all(declared required "is in archetype::backend and not in BackendPolicy")
 expect_all(required declared "is in BackendPolicy and not in archetype::backend")
-# Scratch goes with its kernel; these two are no kernels.
+# Scratch functions belong to their kernels; two more functions are no kernels.
 set(kernels ${declared} ${optional})
 list(REMOVE_ITEM kernels begin_pass for_each)
 list(FILTER kernels EXCLUDE REGEX "_scratch$")

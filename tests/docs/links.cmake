@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # cmake -DROOT=<repository> -DPAGES=<list> -P links.cmake: relative links of the pages lead to files, README is short,
-# and every line of code in a picture of equations stands in the page beside it.
+# and every line of code in a picture of equations is on the page beside it.
 cmake_minimum_required(VERSION 3.25)
 set(failures "")
 foreach(page IN LISTS PAGES)
@@ -9,7 +9,7 @@ foreach(page IN LISTS PAGES)
   string(REGEX REPLACE "```[^`]*```" "" text "${text}")
   string(REPLACE ";" "," text "${text}")
   string(REPLACE "](" "<link>" text "${text}")
-  string(REGEX REPLACE "[][]" "" text "${text}") # a list of CMake counts brackets
+  string(REGEX REPLACE "[][]" "" text "${text}") # brackets affect lists of CMake
   string(REGEX MATCHALL "<link>[^)# ]+" links "${text}")
   foreach(link IN LISTS links)
     string(REPLACE "<link>" "" link "${link}")

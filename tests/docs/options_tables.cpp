@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// options_tables PAGE: the page must have the table of options of every layer, router and expert below a comment "<!--
-// options: NAME -->" and an empty line, as options_table() makes it. Missing tables are printed.
+// options_tables PAGE: below a comment "<!-- options: NAME -->" and an empty line, the page must have the table of
+// options of every layer, router and expert, as printed by options_table(). Missing tables are printed.
 
 #include <cstdio>
 #include <fstream>

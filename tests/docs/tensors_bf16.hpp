@@ -1,2 +1,2 @@
-// Declarations for the blocks of the GPU's page.
+// Declarations for blocks of the page on GPUs.
 extern view<bfloat16 const> const x, dy;

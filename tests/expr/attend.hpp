@@ -9,8 +9,8 @@
 
 namespace headmix::test {
 
-/// Operands of an attention. Where heads are chosen, `index` [tokens, per_token] says which of the `heads` a row of q
-/// belongs to.
+/// Operands of an attention. If heads are chosen, `index` [tokens, per_token] has the head, of `heads`, of each row of
+/// q.
 struct attended {
   view<double> q, k, v;
   segments queries, keys;
@@ -22,7 +22,7 @@ struct attended {
   Index bias_keys = 0;
 };
 
-/// softmax(scores) v of every row, one sequence after another; zeros for a row that chose nothing or sees nothing.
+/// softmax(scores) v of every row, by sequence; zeros for a row without a head or without visible keys.
 template <class Mask>
 std::vector<double> attend(attended const& a) {
   Index const d = a.k.cols / a.kv_heads, in_row = a.q.cols / d, heads = a.index.data ? a.heads : in_row;

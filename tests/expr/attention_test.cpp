@@ -31,11 +31,11 @@ struct wide_slots : input<times<size<2>, tokens>, size<6>> {};
 struct k_far : input<context_tokens, size<3>> {};
 struct v_far : input<context_tokens, size<3>> {};
 
-/// Sees every other key and its own; says nothing of ranges.
+/// Sees every other key and its own; has no range.
 struct checkered {
   static constexpr bool sees(Index t, Index s) { return s == t || (s + t) % 3 == 0; }
 };
-/// The query at position 2 sees nothing.
+/// The query at position 2 sees no key.
 struct blinding {
   static constexpr bool sees(Index t, Index s) { return t != 2 && s <= t; }
 };

@@ -29,7 +29,7 @@ struct W_q : param<D, times<E, H>> {};
 struct W_o : param<times<E, H>, D> {};
 struct any_W : param<D, times<Parts, H>> {};
 
-/// Two programs over the same leaves, given the same numbers: values and gradients agree.
+/// Two programs over equal leaves: values and gradients agree.
 template <Expr Y, Expr Z>
 void check_twins(Y, Z, std::vector<Int> const& chosen) {
   for (Index const rows : {0, 1, 7}) {
@@ -46,7 +46,7 @@ void check_twins(Y, Z, std::vector<Int> const& chosen) {
     });
   }
 }
-/// Nobody chose expert 2.
+/// Expert 2 is never chosen.
 std::vector<Int> const some{3, 1, -1, -1, 0, 3, 3, 0, 4, -1, -1, 3, 1, 3};
 
 template <class Whole, class One>

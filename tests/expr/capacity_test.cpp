@@ -21,7 +21,7 @@ struct C : size<dynamic> {};
 struct x : input<tokens, size<4>> {};
 struct W : param<E, size<4>, size<4>> {};
 
-/// First all first choices in the order of rows, then all second ones; every third choice chooses nobody.
+/// All first choices in the order of rows, then all second ones; every third choice is -1.
 template <class Limit, Extent... X>
 void check_limit(Index rows, Index most, size_value<X>... sizes) {
   constexpr auto y = within_capacity<Limit, std::conditional_t<sizeof...(X) == 0, size<0>, C>>(picks{});
@@ -66,7 +66,7 @@ TEST_CASE("capacity: rows for a factor that is known when the program runs") {
   CHECK(capacity_rows(0, 13, 4, 2) == 0);
 }
 TEST_CASE("capacity: what is left out has no result and no gradient") {
-  // Every row's first choice is expert 1, which takes two.
+  // The first choice of every row is expert 1, of capacity two.
   constexpr auto y = expert_linear(x{}, W{}, within_capacity<capacity<dynamic>, C>(picks{}));
   TestProgram<roots<type_of<decltype(y)>>> p(at<tokens>(5), at<C>(2));
   for (std::size_t i = 0; i < 5; ++i) p.values(picks{})[2 * i] = 1, p.values(picks{})[2 * i + 1] = -1;

@@ -26,7 +26,7 @@ struct checkered {
   static constexpr bool sees(Index t, Index s) { return s == t || (s + t) % 3 == 0; }
 };
 
-/// Choices of seven tokens: one without a head, some with one head; all others chose head 3.
+/// Choices of seven tokens: one without a head, some with one head; the rest chose head 3.
 std::vector<Int> const some{3, 1, -1, -1, 0, 3, 3, 0, 3, -1, -1, 3, 1, 3};
 
 template <Expr Y, class Filled, class Plain>

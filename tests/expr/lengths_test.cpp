@@ -42,7 +42,7 @@ TEST_CASE("at_least: the larger one, and its gradient") {
   check(maximum(a{}, b{}), [](auto& p, Index i, Index j) { return std::max(p.in(a{})(i, j), p.in(b{})(i, j)); });
   check(maximum(a{}, number<1, 4>{}), [](auto& p, Index i, Index j) { return std::max(p.in(a{})(i, j), 0.25); });
   check_gradient(maximum(a{}, col{}));
-  // Of equal ones the second has the gradient.
+  // If both are equal, the second one gets the gradient.
   TestProgram<roots<type_of<decltype(maximum(a{}, b{}))>>> p(at<tokens>(1));
   p.values(a{}) = p.values(b{});
   p.forward();

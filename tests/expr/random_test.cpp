@@ -50,10 +50,10 @@ constexpr auto whole = attention<causal, size<2>>(q{}, k{}, v{});
 TEST_CASE("random: an element is a known function of key and position") {
   randomness const key(0x123456789abcdef0u, 7, 3, 2);
   auto const found = normals(key, 3);
-  // Step and module make the number, the rows begin with the first token.
+  // Step and module determine the stream's number; rows are counted from the first token.
   Random const random(0x123456789abcdef0u, std::uint64_t{7} << 32 | 3, random_stream::gating_noise);
   for (std::size_t i = 0; i < found.size(); ++i) CHECK(found[i] == random.normal(2 * 5 + i));
-  // The words behind them are Philox4x32-10's (Salmon et al. 2011): the published answer for zeros.
+  // The words are those of Philox4x32-10 (Salmon et al. 2011): the published answer for zeros.
   philox_block const zeros = philox({{0, 0, 0, 0}}, 0);
   CHECK(zeros.word[0] == 0x6627e8d5u);
   CHECK(zeros.word[1] == 0xe169c58du);
@@ -168,7 +168,7 @@ TEST_CASE("random: attention's dropout has the gradients of what it computes, on
     CAPTURE(r.text);
     CHECK(r.ok());
   }
-  // Longer than a tile of keys.
+  // More keys than a tile.
   Reference<double> reference;
   Cpu<double> cpu;
   auto const run = [&](auto& backend, auto y, randomness key) {

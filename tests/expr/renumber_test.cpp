@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Selections made of selections: concatenated columns, offsets, rows of a longer table.
+// Renumbered selections: concatenated columns, offsets, rows of a longer table.
 
 #include "../test_program.hpp"
 #include "headmix/expr/linear.hpp"
@@ -25,7 +25,7 @@ struct b : input<tokens, size<3>> {};
 struct scores : input<tokens, all> {};
 struct table : input<times<E, tokens>, size<1>> {};
 
-/// Checks the numbers of a selection with 0, 1 and 7 rows of picks, of which some are -1.
+/// Checks a selection with 0, 1 and 7 rows of picks, some of them -1.
 template <Selection Y, class F, Extent... X>
 void check_choices(Y, F formula, size_value<X>... sizes) {
   for (Index const rows : {0, 1, 7}) {
@@ -65,7 +65,7 @@ TEST_CASE("flat_index: the column of a row as a row of all columns") {
     Index const chosen = p.in(picks{})(i, j);
     return chosen == -1 ? -1 : i * 5 + chosen;
   });
-  // What take reads in a row, gather_rows reads in the rows that it is split into.
+  // gather_rows of split rows equals gather_cols of whole rows.
   check_gradient(gather_rows(table{}, split_rows<K>(flat_index(picks{}))) * split_rows<K>(a{}));
   for (Index const rows : {0, 1, 7}) {
     TestProgram<roots<type_of<decltype(gather_rows(table{}, split_rows<K>(flat_index(picks{}))))>>> p(at<tokens>(rows));

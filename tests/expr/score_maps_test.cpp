@@ -27,7 +27,7 @@ struct picks : selection<tokens, size<2>, heads> {};
 struct longest : size<7> {};
 struct bias : param<times<longest, longest>, heads> {};
 
-/// Maps of a test: learned slopes, a learned cap for all heads, one with everything.
+/// Score maps: learned slopes, a learned cap for all heads, and a map with all symbols.
 struct far_is_less : score_map {
   template <Extent E>
   struct slope : param<E> {};
@@ -54,7 +54,7 @@ struct places_q : constant<tokens, size<1>> {};
 struct places_k : constant<size<1>, context_tokens> {};
 struct no_head : constant<size<1>> {};
 
-/// E with what the composed twin has instead of the symbols.
+/// E with the composed twin's expressions instead of the symbols.
 template <class E>
 struct composed_of {
   using type = E;
@@ -80,7 +80,7 @@ requires(headmix::detail::mentions_symbol<node<Op, A...>>::value) struct compose
   using type = applied<Op, typename composed_of<A>::type...>;
 };
 
-/// One head of 5 queries and 6 keys: value and all gradients are those of the composed expression.
+/// One head of 5 queries and 6 keys: value and all gradients equal those of the composed expression.
 template <class... M>
 void check_composed(M... maps) {
   using mapped = decltype(headmix::detail::map_score<size<1>, M...>(headmix::detail::score_before{}));
@@ -91,7 +91,7 @@ void check_composed(M... maps) {
   for_each(typename decltype(composed)::program_type::leaves{}, [&]<class L>() {
     auto& values = composed.values(L{});
     if constexpr (std::is_same_v<L, places_q> || std::is_same_v<L, places_k>) {
-      // A full mask counts each side by itself.
+      // Under a full mask, queries and keys are numbered separately.
       for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(i);
     } else if constexpr (std::is_same_v<L, no_head>) {
       values[0] = 0;
@@ -117,7 +117,7 @@ void check_composed(M... maps) {
   });
 }
 
-/// Differences, with one sequence and ragged ones.
+/// Finite differences, with one sequence and with ragged ones.
 template <Expr Y>
 void check_maps(Y) {
   static std::array<Int, 5> const offsets{0, 3, 3, 4, 7};
@@ -137,7 +137,7 @@ void check_maps(Y) {
   }
 }
 
-/// Far keys would get huge scores, and infinite derivatives.
+/// Scores grow with distance, to infinite derivatives for distant keys.
 struct far_is_more : score_map {
   static constexpr auto f(auto s) { return s * exp(number<1000>{} * (key_position{} - query_position{})); }
 };
@@ -147,7 +147,7 @@ template <class Cap>
 struct divided_by : score_map {
   static constexpr auto f(auto s) { return s / Cap{}; }
 };
-/// The query at position 2 sees nothing.
+/// The query at position 2 sees no key.
 struct blinding {
   static constexpr bool sees(Index t, Index s) { return t != 2 && s <= t; }
 };

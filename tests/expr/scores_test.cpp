@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Attention with scores other than q k^T / sqrt(d_h): without the root, and with a bias for every query, key and head.
+// Attention with scores other than q k^T / sqrt(d_h): without the square root, and with a bias for every query, key and
+// head.
 
 #include <array>
 
@@ -97,7 +98,7 @@ TEST_CASE("scores: the gradient of a bias is a sum over sequences, zero where no
   p.backward();
   for (Index t = 0; t < 7; ++t) {
     for (Index s = 0; s < 7; ++s) {
-      // The first query sees one key, whose probability is 1.
+      // The first query sees one key, with probability 1.
       for (Index h = 0; h < 4; ++h) CHECK((p.gradient(bias{})(t * 7 + s, h) != 0) == (t < 3 && s <= t && t > 0));
     }
   }

@@ -36,7 +36,7 @@ struct gate : input<tokens, K> {};
 double const not_a_number = std::numeric_limits<double>::quiet_NaN();
 double const infinity = std::numeric_limits<double>::infinity();
 
-/// The columns that arg_top_k<Chosen> finds in one row of five.
+/// The columns that arg_top_k<Chosen> finds in a row of five.
 template <Index Chosen>
 std::vector<Int> best(std::vector<double> const& row) {
   TestProgram<roots<type_of<decltype(arg_top_k<size<Chosen>>(scores{}))>>> p(at<tokens>(1));

@@ -84,7 +84,7 @@ TEST_CASE("means over windows") {
   check_window(all_before{}, 100);
 }
 TEST_CASE("means over windows of padded sequences") {
-  // Two sequences of six positions, each with real ones, one of which is alone in its window.
+  // Two sequences of six positions, with valid ones in both, one of which is alone in its window.
   struct valid_rows : selection<tokens, size<1>, padded_tokens> {};
   constexpr Index window = 3, length = 6;
   std::array<Int, 7> const real{0, 1, 3, 4, 7, 8, 11};

@@ -7,7 +7,7 @@
 
 using namespace headmix;
 
-/// Never asked for a gradient.
+/// A layer without gradients.
 struct layer {
   struct x : input<tokens, size<3>> {};
   struct W : param<size<3>, size<3>> {};

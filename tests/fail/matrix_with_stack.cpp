@@ -5,7 +5,7 @@
 using namespace headmix;
 struct W : param<size<3>, size<2>, size<5>> {};
 #ifdef MUST_FAIL
-struct M : param<size<2>, size<5>> {};  // would have to be repeated for every matrix of the stack
+struct M : param<size<2>, size<5>> {};  // would be repeated for every matrix of the stack
 #else
 struct M : param<size<3>, size<2>, size<5>> {};
 #endif

@@ -38,7 +38,7 @@ struct Network {
   using losses = losses_of<blocks>;
   using observed = observed_of<blocks>;
 };
-/// All that is made of what was refused is silent.
+/// Uses of a refused value cause no further errors.
 double step(view<float const> x, view<float const> dy) {
   Module<Network, Reference<float>> m(1, Reference<float>(), at<depth>(12));
   m.forward(x);

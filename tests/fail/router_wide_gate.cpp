@@ -4,7 +4,7 @@
 
 using namespace headmix;
 
-/// Gives a weight to every expert instead of to the chosen ones.
+/// A router with weights of all experts instead of the chosen ones.
 struct wide_router {
   struct experts : size<4> {};
   struct top_k : size<2> {};

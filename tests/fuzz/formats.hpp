@@ -16,7 +16,7 @@
 
 namespace headmix::test {
 
-/// Fails unless the promise holds.
+/// Fails unless `holds`.
 inline void promise(bool holds, char const* what) {
   if (!holds) throw std::logic_error(message("broken promise: ", what));
 }
@@ -62,7 +62,7 @@ inline void check_taken(Safetensors const& f, std::span<std::byte const> file) {
   promise(data == text_of(file.subspan(data_begin)), "tensors hold the bytes of the file");
 }
 
-/// Written and read again, it is the same. What nobody knows cannot be written.
+/// Written and read again, a file is unchanged. Unknown dtypes cannot be written.
 inline void check_round_trip(Safetensors const& f, std::string const& path) {
   for (auto const& [name, t] : f.tensors()) {
     if (t.type == dtype::other) return;
@@ -72,7 +72,7 @@ inline void check_round_trip(Safetensors const& f, std::string const& path) {
   promise(same(copy.tensors(), f.tensors()) && copy.metadata() == f.metadata(), "what is written is what is read");
 }
 
-/// Reads JSON by the first byte's choice of functions: skipping, objects, arrays, strings, numbers.
+/// Reads JSON by functions that the first byte selects: skipping, objects, arrays, strings, numbers.
 inline void check_json(std::string_view how_and_text) {
   if (how_and_text.empty()) return;
   struct Taker {

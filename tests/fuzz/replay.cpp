@@ -26,7 +26,7 @@ extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size
     result.write(folder / "result");
   } catch (headmix::Error const& e) {
     check_error(e, "headmix: ");
-  } catch (std::bad_alloc const&) {  // a file of a few bytes may name sizes that fit together and into no memory
+  } catch (std::bad_alloc const&) {  // a small file may name sizes that are consistent but exceed memory
   }
   return 0;
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// headmix.hpp compiles behind macros of other headers, and leaves them unchanged.
+// headmix.hpp compiles after macros of other headers, and leaves them unchanged.
 #include <complex.h>
 #include <termios.h>
 
-#ifndef I  // of complex.h, which has it under -std=gnu++20
+#ifndef I  // complex.h, which defines it with -std=gnu++20
 #define I _Complex_I
 #endif
 #define slots  // Qt

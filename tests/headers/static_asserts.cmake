@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: MIT
-# cmake -DINCLUDE=... -P static_asserts.cmake
-# Every static assertion of the headers has a text.
+# cmake -DINCLUDE=... -P static_asserts.cmake: every static assertion of the headers has a text.
 file(GLOB_RECURSE headers RELATIVE "${INCLUDE}" "${INCLUDE}/*.hpp" "${INCLUDE}/*.cuh" "${INCLUDE}/*.h")
 set(found 0)
 foreach(header IN LISTS headers)
   file(READ "${INCLUDE}/${header}" text)
   string(REGEX REPLACE "//[^\n]*" "" text "${text}")
-  string(REGEX REPLACE "[][]" " " text "${text}") # brackets and semicolons mean something in lists
+  string(REGEX REPLACE "[][]" " " text "${text}") # special characters of lists
   string(REPLACE ";" "@" text "${text}")
   string(REGEX MATCHALL "static_assert\\([^@]*@" assertions "${text}")
   foreach(assertion IN LISTS assertions)

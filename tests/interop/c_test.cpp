@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The C interface of a layer without losses and dynamic sizes, in double, on the calling thread; examples/c_interface
-// has one with both, on threads.
+// has a layer with both, on threads.
 #include "headmix/interop/c.hpp"
 
 #include <doctest/doctest.h>

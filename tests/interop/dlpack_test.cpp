@@ -59,7 +59,7 @@ struct DLTensor {
   DLDevice device;
   std::int32_t ndim;
   DLDataType dtype;
-  std::int64_t const *shape, *strides;  // const in PyTorch's copy of it
+  std::int64_t const *shape, *strides;  // const in PyTorch's copy
   std::uint64_t byte_offset;
 };
 struct DLManagedTensorVersioned {
@@ -84,7 +84,7 @@ v0_6::DLTensor tensor_of(float* data, Extents& shape, Extents* strides = nullptr
   return t;
 }
 
-/// Counts how many of it are alive.
+/// Counts its live objects.
 struct alive_count {
   int* alive;
   explicit alive_count(int& n) : alive(&n) { ++n; }
@@ -122,7 +122,7 @@ TEST_CASE("DLPack in: strides of any sign, extents of 1 with any stride") {
   Extents shape{2, 3, 4}, strides{30, 10, 1};
   auto const v = from_dlpack<float>(tensor_of(numbers.data(), shape, &strides));
   CHECK((v.rows == 6 && v.row_stride == 10 && v(4, 2) == 42));
-  strides = {1, 8, 2};  // rows do not lie at equal distances
+  strides = {1, 8, 2};  // rows at unequal distances
   CHECK(error_of([&] { (void)from_dlpack<float>(tensor_of(numbers.data(), shape, &strides), "x"); }) ==
         "headmix: x: dimensions 0 to 1 are not one dimension of rows: expected a stride of 24 in dimension 0, found 1; "
         "make the tensor contiguous");
@@ -136,7 +136,7 @@ TEST_CASE("DLPack in: strides of any sign, extents of 1 with any stride") {
   strides = {1, 4};  // a transposed matrix
   CHECK(from_dlpack<float>(tensor_of(numbers.data(), shape, &strides)).transposed()(2, 3) == 11);
   shape = {2, 3, 4};
-  strides = {0, 0, 1};  // one row for all
+  strides = {0, 0, 1};  // one row, repeated
   CHECK(from_dlpack<float const>(tensor_of(numbers.data(), shape, &strides))(5, 3) == 3);
 }
 
@@ -195,7 +195,7 @@ TEST_CASE("DLPack out and in again: the owner lives until the deleter is called"
     CHECK((alive == 1 && m->dl_tensor.ndim == 2 && m->dl_tensor.shape[0] == 3 && m->dl_tensor.strides[1] == 3));
     auto const back = from_dlpack<double>(*m);
     CHECK((back.data == numbers.data() && back.rows == 3 && back(2, 1) == 6));
-    v0_6::DLManagedTensor* const given = m.release();  // to a consumer of C
+    v0_6::DLManagedTensor* const given = m.release();  // to a C consumer
     CHECK(alive == 1);
     given->deleter(given);
     CHECK(alive == 0);

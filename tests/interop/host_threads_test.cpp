@@ -19,7 +19,7 @@ using namespace headmix::test;
 
 namespace {
 
-/// f(ith) on nth threads at the same time.
+/// Calls f(ith) on nth threads at the same time.
 template <class F>
 void on_threads(Index nth, F f) {
   std::vector<std::thread> threads;
@@ -99,7 +99,7 @@ TEST_CASE("host threads: errors reach all callers and nobody waits for ever") {
     return found;
   };
   std::atomic<int> others = 0;
-  auto const task = [&](Index i) {  // whichever thread takes task 5
+  auto const task = [&](Index i) {  // on the thread that takes task 5
     ++others;
     if (i == 5) throw std::runtime_error("task 5");
   };
@@ -114,7 +114,7 @@ TEST_CASE("host threads: errors reach all callers and nobody waits for ever") {
   std::vector<std::string> found(3);
   on_threads(3, [&](Index ith) {
     found[static_cast<std::size_t>(ith)] = error_of([&] { m.forward(ith, 3, {numbers.data(), 5, 24}, uniform(2, 2)); });
-    m.forward(ith, 3, {numbers.data(), 5, 24});  // works after it
+    m.forward(ith, 3, {numbers.data(), 5, 24});  // usable after the error
   });
   for (auto const& f : found) CHECK(f == found[0]);
   CHECK(found[0].find("4") != std::string::npos);
@@ -122,7 +122,7 @@ TEST_CASE("host threads: errors reach all callers and nobody waits for ever") {
 }
 
 TEST_CASE("host threads: a call that cannot be is an error on all threads, and nobody waits for ever") {
-  // The calls of three threads, ith and nth of each, and what they end with; in a process with a watchdog.
+  // Calls of three threads with their ith and nth, and their errors; in a process with a watchdog.
   struct call {
     Index ith, nth;
   };
@@ -134,9 +134,9 @@ TEST_CASE("host threads: a call that cannot be is an error on all threads, and n
         call const& own = calls[static_cast<std::size_t>(i)];
         auto const run = [&] { return error_of([&] { threads.run(own.ith, own.nth, [] {}); }); };
         std::string& mine = found[static_cast<std::size_t>(i)];
-        while ((mine = run()) == "") {  // others may have found it out later
+        while ((mine = run()) == "") {  // the threads may detect it later
         }
-        std::string const again = run();  // for ever
+        std::string const again = run();  // refused for ever
         if (!again.starts_with("headmix: host_threads: thread ")) mine = "then " + again;
       });
       std::string all;
@@ -161,7 +161,7 @@ TEST_CASE("host threads: a call that cannot be is an error on all threads, and n
   CHECK(errors_of({{0, 3}, {1, 3}, {2, 2}}) == with(2, "expected ith from 0 to 1, found 2"));
   CHECK(errors_of({{0, 3}, {1, 2}, {2, 3}}) == with(1, "expected nth = 3 as on thread 0, found 2"));
   CHECK(errors_of({{0, 2}, {1, 3}, {2, 3}}) == with(1, "expected nth = 2 as on thread 0, found 3"));
-  // All of them, whichever comes first.
+  // All of them, in any order.
   std::string const found = errors_of({{0, 9}, {1, 9}, {2, 9}});
   CHECK(found.find("expected 1 to 3 threads, found nth = 9") != std::string::npos);
   CHECK(found.find("it hangs") == std::string::npos);
@@ -169,7 +169,7 @@ TEST_CASE("host threads: a call that cannot be is an error on all threads, and n
 
 TEST_CASE("host threads: two threads with one number, and a pass inside of a pass") {
   std::string const reason = "it is in a pass already, or there are two of them";
-  // Thread 1 twice: one of them takes part, the other one finds it there.
+  // Thread 1 twice: one call takes part, the other is refused.
   CHECK(in_child([&] {
           host_threads threads(2);
           std::atomic<int> refused = 0;

@@ -35,7 +35,7 @@ std::vector<T> numbers(std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) v[i] = static_cast<T>(Random(2).normal(i));
   return v;
 }
-/// Steps towards y = x.
+/// Training steps towards y = x.
 template <class T>
 void train(Module<Layer, Cpu<T>>& m, AdamW<T, Cpu<T>>& optimiser, int steps) {
   auto const x = numbers<T>(6 * 8);
@@ -67,7 +67,7 @@ std::string state_of(O const& optimiser) {
   return all;
 }
 
-/// A training, what it was before, and a file of another one.
+/// A training, its earlier state, and a file of another training.
 struct Fixture {
   Folder folder;
   std::string path = folder / "a.safetensors";
@@ -81,7 +81,7 @@ struct Fixture {
     save(path, other, o);
     train(m, optimiser, 1);
   }
-  /// Changes the file.
+  /// Modifies the file.
   template <class F>
   void edit(F change) {
     auto const file = Safetensors::read(path);
@@ -90,7 +90,7 @@ struct Fixture {
     change(tensors, metadata);
     write_safetensors(path, tensors, metadata);
   }
-  /// load() gives this error and changes nothing.
+  /// load() fails with this error and changes nothing.
   void refused(std::string const& error) {
     std::string const before = values(m) + state_of(optimiser) + std::to_string(m.passes()) + std::to_string(m.seed());
     CHECK_THROWS_WITH_AS(load(path, m, optimiser), Contains(error.c_str()), Error);
@@ -98,7 +98,7 @@ struct Fixture {
   }
 };
 
-/// A user's optimiser, in the host's memory: gradient descent with momentum.
+/// A user's optimiser in host memory: gradient descent with momentum.
 struct Momentum {
   std::vector<parameter<float>> moved;
   std::vector<std::vector<float>> velocities;

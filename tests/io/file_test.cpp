@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Output files: whole or not at all, flushed to disk before they are renamed, with the mode and the links of the
+// Output files: complete or absent, flushed to disk before they are renamed, with the mode and the links of the
 // replaced file.
 
 #include "headmix/io/file.hpp"
@@ -28,7 +28,7 @@ mode_t mode_of(std::string const& path) {
   return status.st_mode & 07777;
 }
 
-/// The error of writing a file; nothing may be left of it.
+/// Writing fails with this reason and leaves no file.
 void fails(std::string const& path, std::string const& reason) {
   CHECK_THROWS_WITH_AS(write_file(path, "new"), message("headmix: ", path, ": cannot ", reason).c_str(), Error);
 }
@@ -70,7 +70,7 @@ TEST_CASE("files: a disk that fails only when asked for certain leaves the old f
   fails(path, "write: Input/output error");
   CHECK(content(path) == "old");
   CHECK(folder.files() == 1);
-  // The folder is another matter: some cannot be synchronised at all, and the file is in its place already.
+  // Errors of the folder are ignored: some folders cannot be synchronised, and the file is already in place.
   int error = EINVAL;
   on_fsync = [&](int file) {
     struct stat status {};

@@ -17,7 +17,7 @@ namespace headmix::test {
 
 using Bytes = std::vector<std::byte>;
 
-/// A file with this header and data, whose header length may be another than that of the header.
+/// A file with this header and data; `length` is the header length that it claims.
 inline Bytes file_of(std::string_view header, std::string_view data = "", std::size_t length = std::string::npos) {
   std::uint64_t const n = length == std::string::npos ? header.size() : length;
   Bytes file(sizeof n + header.size() + data.size());
@@ -47,7 +47,7 @@ inline Bytes read_all(std::string const& path) {
   return read_bytes(file, std::size_t{1} << 30);
 }
 
-/// A new, empty folder that goes with its files.
+/// A new, empty folder that is removed with its files.
 struct Folder {
   Folder() : path(std::filesystem::temp_directory_path() / message("headmix-test-io-", getpid())) {
     std::filesystem::remove_all(path);

@@ -44,7 +44,7 @@ constexpr std::size_t prefix = header_prefix;
 
 void set_header_length(Bytes& file, std::uint64_t n) { std::memcpy(file.data(), &n, std::min(file.size(), sizeof n)); }
 
-/// Random numbers, one after the other.
+/// Random numbers, in sequence.
 class Dice {
  public:
   explicit Dice(std::uint64_t stream) : random_(20, stream) {}
@@ -68,7 +68,7 @@ void erase(Bytes& file, std::size_t at, std::size_t n) {
   file.erase(first, first + static_cast<std::ptrdiff_t>(std::min(n, file.size() - at)));
 }
 
-/// Puts another number into the place of one of the header.
+/// Replaces a number of the header by another one.
 void change_number(Bytes& file, std::size_t at, std::size_t header_end, Dice& dice) {
   auto const is_digit = [&](std::size_t i) { return std::isdigit(std::to_integer<unsigned char>(file[i])) != 0; };
   while (at < header_end && !is_digit(at)) ++at;
@@ -96,8 +96,8 @@ void change_number(Bytes& file, std::size_t at, std::size_t header_end, Dice& di
   insert(file, at, dice.pick(numbers));
 }
 
-/// One change of a file. Those that move the header's end correct its length in three cases of four: the others never
-/// come to what lies behind it.
+/// One change of a file. Changes that move the end of the header correct its length in three of four cases, since
+/// otherwise reading stops there.
 void mutate(Bytes& file, std::vector<Bytes> const& seeds, Dice& dice) {
   constexpr std::string_view tokens[] = {"{",
                                          "}",
@@ -194,7 +194,7 @@ void mutate(Bytes& file, std::vector<Bytes> const& seeds, Dice& dice) {
   }
 }
 
-/// The text of an error without what is special about one file.
+/// The text of an error without the parts that depend on the file.
 std::string kind_of(std::string text) {
   std::erase_if(text, [](char c) { return c >= '0' && c <= '9'; });
   for (std::size_t begin; (begin = text.find('"')) != std::string::npos;) {
@@ -205,7 +205,7 @@ std::string kind_of(std::string text) {
   return text;
 }
 
-/// A valid file in which everything occurs that the format has.
+/// A valid file with all features of the format.
 Bytes small_file() {
   return file_of(
       R"({"__metadata__":{"layer":"moa","\u00e9\ud83d\ude00":"\"\\\n"},"x":{"dtype":"F32","shape":[2,1],"data_offsets":[0,8]},)"
@@ -213,7 +213,7 @@ Bytes small_file() {
       R"( "e":{"dtype":"F64","shape":[0,3],"data_offsets":[16,16]},"m":{"dtype":"BOOL","shape":[3],"data_offsets":[16,19]}}  )",
       "0123456789012345678");
 }
-/// A file whose header asks for as much memory as a header can: every byte pair of it is an extent.
+/// A file whose header requests the most memory: every two bytes of it are an extent.
 Bytes long_shape() {
   std::string shape = "1";
   for (int i = 0; i < 1000; ++i) shape += ",1";
@@ -229,7 +229,7 @@ struct Outcome {
   bool accepted = false;
   std::string error;
 };
-/// Reads a file; checks what it costs, and what it is if it was taken.
+/// Reads a file; checks memory, and the content if it was accepted.
 Outcome try_file(Bytes const& file) {
   Outcome out;
   largest_allocation = allocated = 0;
@@ -244,7 +244,7 @@ Outcome try_file(Bytes const& file) {
     out.error = e.what();
     check_error(e, "headmix: f: ");
   }
-  // A reading step of 64 KiB, an extent of 8 bytes for each two of the header in a vector that doubles.
+  // A reading step of 64 KiB, and an extent of 8 bytes for every two bytes of the header, in a vector that doubles.
   REQUIRE(largest_allocation <= 65536 + 8 * file.size());
   REQUIRE(allocated <= 4 * 65536 + 64 * file.size());
   return out;
@@ -266,7 +266,7 @@ TEST_CASE("fuzz: a damaged file is refused cleanly, or keeps what the format pro
   for (std::uint64_t round = 0; round < 8000; ++round) {
     CAPTURE(round);
     Dice dice(round);
-    // Half of them from the small file, where a change hits something that matters.
+    // Half of the files are the small one, where more changes matter.
     Bytes file = seeds[round % 2 == 0 ? 0 : dice.below(seeds.size())];
     for (std::size_t n = 1 + dice.below(1 + dice.below(3)); n > 0; --n) mutate(file, seeds, dice);
     auto const outcome = try_file(file);
@@ -276,7 +276,7 @@ TEST_CASE("fuzz: a damaged file is refused cleanly, or keeps what the format pro
       check_round_trip(Safetensors::parse(file), folder / "copy");
     }
   }
-  // The mutations reach both sides, and every kind of check.
+  // Mutations cause acceptance, refusal, and every kind of error.
   CHECK(accepted > 200);
   CHECK(refused > 5000);
   CHECK(errors.size() > 80);

@@ -15,13 +15,13 @@ using namespace headmix;
 using namespace headmix::test;
 
 namespace {
-/// The definition: * stands for anything.
+/// The definition: * stands for any text.
 bool is_one_of(std::string_view pattern, std::string_view text) {
   if (pattern.empty()) return text.empty();
   if (pattern[0] != '*') return !text.empty() && text[0] == pattern[0] && is_one_of(pattern.substr(1), text.substr(1));
   return is_one_of(pattern.substr(1), text) || (!text.empty() && is_one_of(pattern, text.substr(1)));
 }
-/// All texts of up to `most` letters.
+/// All texts of at most `most` letters.
 std::vector<std::string> texts(std::string_view letters, std::size_t most) {
   std::vector<std::string> all = {""};
   for (std::size_t i = 0; all[i].size() < most; ++i) {

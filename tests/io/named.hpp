@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Published models' files in memory, for the tests of names.
+// Files of published models, in memory, for tests of names.
 
 #include <doctest/doctest.h>
 
@@ -46,7 +46,7 @@ inline std::vector<double> sines(std::size_t n, double s) {
 inline bool golden(double found, double expected, double tolerance = 2e-10) {
   return std::abs(found - expected) < tolerance;
 }
-/// The first numbers of y, their sum, and that of their squares.
+/// Checks the first numbers of y, their sum, and the sum of squares.
 inline void is_published(view<double const> y, std::initializer_list<double> first, double sum, double squares) {
   double s = 0, s_2 = 0;
   Index j = 0;
@@ -70,7 +70,7 @@ inline std::vector<double> linear(std::vector<double> const& x, double const* w,
   }
   return y;
 }
-/// Turns the pairs (i, i + d / 2) of every head of width d of row t.
+/// Rotates the pairs (i, i + d / 2) of every head of width d of row t.
 inline void rotate_half(std::vector<double>& q, std::size_t width, std::size_t d, double theta = 10000) {
   for (std::size_t at = 0; at < q.size(); at += d) {
     auto const t = static_cast<double>(at / width);

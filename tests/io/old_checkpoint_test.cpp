@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A checkpoint that was saved before random streams were separated by purpose: its training continues, with the masks
-// that a module draws today.
+// A checkpoint saved before random streams were separated by purpose: its training continues, with the masks of a
+// current module.
 
 #include <doctest/doctest.h>
 
@@ -23,7 +23,7 @@ namespace {
 using Layer = MultiHead<2, 1, 2, output_dropout<1, 4>>;
 using Training = Module<Layer, Cpu<float>>;
 
-/// After three steps of seed 7.
+/// A training after three steps, with seed 7.
 constexpr std::string_view header =
     R"({"__metadata__":{"headmix":"0.1.0","optimiser_steps":"3","parameters":"W_q W_k W_v W_o","passes":"3","scalar":"F32","seed":"7"},)"
     R"("W_k":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]},)"
@@ -81,7 +81,7 @@ TEST_CASE("checkpoint: one of before the change of random streams is loaded, and
   CHECK(m.get<Layer::W_k>().value(0, 0) == __builtin_bit_cast(float, numbers[0]));
   CHECK(m.get<Layer::W_v>().value(1, 1) == __builtin_bit_cast(float, numbers[15]));
 
-  // What comes behind it is a function of the file.
+  // The continuation is a function of the file.
   Training other(2);
   AdamW<float> another(other.parameters());
   load(path, other, another);
@@ -92,7 +92,7 @@ TEST_CASE("checkpoint: one of before the change of random streams is loaded, and
   for (std::size_t p = 0; p < m.parameters().size(); ++p) {
     CHECK(std::memcmp(m.parameters()[p].value.data, other.parameters()[p].value.data, 4 * sizeof(float)) == 0);
   }
-  // And the module draws pass 3 of seed 7 as any other does.
+  // The module draws pass 3 of seed 7 like any other module.
   Training fresh(7);
   fresh.continue_from(7, 3);
   Training loaded(1);

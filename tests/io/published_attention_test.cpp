@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Attention of published models, loaded from files with their names and shapes: compared with numbers of the published
-// code where there are some, otherwise with loops over the file's numbers.
+// code where available, otherwise with loops over the file's numbers.
 
 #include "files.hpp"
 #include "headmix/layer/moa.hpp"
@@ -80,7 +80,7 @@ TEST_CASE("names: MoH's ViT") {
   auto const log_spaced = [](double c) { return std::copysign(std::log2(std::abs(c) + 1) / 3, c); };
   std::vector<double> heads(6 * 8, 0);
   for (std::size_t t = 0; t < 6; ++t) {
-    // The two routed heads with the largest logits, whose weights sum to 2 before those of the groups.
+    // The two routed heads with the largest logits; their weights sum to 2 before the group weights.
     double gate[4] = {1, std::exp(u[t * 3]), std::exp(u[t * 3 + 1]), std::exp(u[t * 3 + 2])};
     std::size_t least = 1;
     for (std::size_t h = 2; h < 4; ++h) least = gate[h] < gate[least] ? h : least;
@@ -121,7 +121,7 @@ TEST_CASE("names: MoA's code") {
   f.add(at + "v_proj.weight", {4, 8}, 0.5, 1.9);
   Loaded<Moa<8, 4, SoftmaxTopK<6, 2, gating::raw>, causal>> m(1);
   load(m, f.tensors, "f", published::moa_attention().below(at));
-  std::vector<double> x(80);  // the published one is [time, batch, width]
+  std::vector<double> x(80);  // the published x is [time, batch, width]
   for (std::size_t b = 0; b < 2; ++b) {
     for (std::size_t t = 0; t < 5; ++t) {
       for (std::size_t j = 0; j < 8; ++j)
@@ -145,7 +145,7 @@ TEST_CASE("names: attention of JetMoE") {
   rotate_half(keys, 8, 4);
   auto const logits = linear(x, router.data(), 3, 6), values = linear(x, kv.data() + 8 * 6, 8, 6);
   std::vector<double> expected(5 * 6);
-  for (std::size_t e = 0; e < 3; ++e) {  // every expert for all tokens, weighed by 0 where it was not chosen
+  for (std::size_t e = 0; e < 3; ++e) {  // every expert for all tokens, with weight 0 if it was not chosen
     auto queries = linear(x, in.data() + e * 48, 8, 6);
     rotate_half(queries, 8, 4);
     auto const y = linear(causal_attention(queries, keys, values, 2, 2, 4, [](std::size_t h) { return h; }),
@@ -159,7 +159,7 @@ TEST_CASE("names: attention of JetMoE") {
   }
   agree(m.forward({x.data(), 5, 6}), expected);
 
-  // And out again, unless experts have learned biases that differ.
+  // Writing restores the file, unless experts have learned different biases.
   Folder const folder;
   save(folder / "a", m, published::jetmoe_attention());
   CHECK(same(Safetensors::read(folder / "a").tensors(), f.tensors));

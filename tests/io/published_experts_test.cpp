@@ -38,7 +38,7 @@ TEST_CASE("names: the mixture of MH-MoE's code, a tensor for each expert") {
   Folder const folder;
   save(folder / "a", m, published::mh_moe());
   CHECK(same(Safetensors::read(folder / "a").tensors(), f.tensors));
-  // An expert more is left over; one that is missing is named.
+  // One surplus expert is left over; a missing one is named.
   f.add("experts.4.fc1.weight", {5, 2}, 1, 1);
   CHECK_THROWS_WITH_AS(
       load(m, f.tensors, "f", published::mh_moe()),
@@ -76,7 +76,7 @@ TEST_CASE("names: the feed-forward mixture of JetMoE, two matrices in one") {
   }
   agree(m.forward({x.data(), 6, 4}), expected);
 
-  // And out again.
+  // Writing restores the file.
   Folder const folder;
   save(folder / "a", m, published::jetmoe_feed_forward().below("mlp."));
   CHECK(same(Safetensors::read(folder / "a").tensors(), f.tensors));
@@ -85,7 +85,7 @@ TEST_CASE("names: the feed-forward mixture of JetMoE, two matrices in one") {
 namespace {
 using Attention = MultiHead<2, 2, 2, causal, output_bias>;
 
-/// A file for it, with names of no framework.
+/// A file for this layer, with names of no framework.
 struct Small {
   NamedFile f;
   Module<Attention, Reference<float>, inference> m{1};

@@ -22,7 +22,7 @@ namespace {
 Safetensors parse(std::string_view header, std::string_view data = "") {
   return Safetensors::parse(file_of(header, data), "f");
 }
-/// The message of the error that a file with one tensor `entry` and 8 bytes of data gives.
+/// The error of a file with one tensor `entry` and 8 bytes of data.
 void entry_fails(std::string const& entry, std::string const& error) {
   CAPTURE(entry);
   CHECK_THROWS_WITH_AS(parse(R"({"x":)" + entry + "}", "12345678"), doctest::Contains(error.c_str()), Error);
@@ -85,7 +85,7 @@ TEST_CASE("safetensors: nothing, empty tensors, single numbers") {
   CHECK(f.tensors().size() == 7);
   CHECK(f.values<double>("e").empty());
   CHECK(text_of(f.tensor("z").bytes) == "bc");
-  // Without a single byte of data there is no memory to look into.
+  // Without data, the memory is not read.
   auto const none = parse(R"({"e":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}})");
   CHECK(none.values<float>("e").empty());
 }
@@ -236,7 +236,7 @@ TEST_CASE("safetensors: offsets that do not fit the shape") {
   entry_fails(R"({"dtype":"U8","shape":[1,1,1,1,1,1,1,1,1],"data_offsets":[0,8]})",
               "1 apart for U8 [1, 1, 1, 1, 1, 1, 1, 1, ...], found [0, 8]");
   entry_fails(R"({"dtype":"F32","shape":[4],"data_offsets":[0,16]})", "f: expected 16 bytes of data, found 8");
-  // A claim of most of the address space: refused when the data ends, without asking for the memory.
+  // A size of most of the address space: refused when the data ends, before memory is requested.
   entry_fails(R"({"dtype":"U8","shape":[9223372036854775807],"data_offsets":[0,9223372036854775807]})",
               "f: expected 9223372036854775807 bytes of data, found 8");
 }
@@ -396,7 +396,7 @@ TEST_CASE("safetensors: files that cannot be read") {
     CHECK_THROWS_WITH_AS((void)Safetensors::read(path),
                          message("headmix: ", path, ": cannot open: Permission denied").c_str(), Error);
   }
-  // Endless, and over as soon as the header is.
+  // The file is endless; reading stops after the header.
   CHECK_THROWS_WITH_AS((void)Safetensors::read("/dev/zero"), doctest::Contains("/dev/zero: expected an object"), Error);
 }
 
@@ -428,7 +428,7 @@ TEST_CASE("safetensors: a disk that is full leaves the old file, and no other") 
   std::vector<float> const small_data(4), large(100'000);
   write_safetensors(path, {{"x", tensor(small_data, {4})}});
   auto const before = read_all(path);
-  // A limit on the size of a file is the full disk that needs no privileges.
+  // A file size limit acts as a full disk, without privileges.
   auto const old_handler = std::signal(SIGXFSZ, SIG_IGN);
   rlimit old{}, tight{};
   REQUIRE(getrlimit(RLIMIT_FSIZE, &old) == 0);
@@ -455,7 +455,7 @@ TEST_CASE("safetensors: a path that cannot be written") {
   fails(folder / "none/a", "create: No such file or directory");
   fails(folder.path.string(), "create: Is a directory");
   CHECK(folder.files() == 0);
-  // Through a link of ours: a writer that replaces what it should write to must not get at the device itself.
+  // Through a symbolic link, so that a faulty writer cannot replace the device itself.
   std::filesystem::create_symlink("/dev/full", folder.path / "full");
   fails(folder / "full", "write: No space left on device");
   CHECK(std::filesystem::is_symlink(folder.path / "full"));

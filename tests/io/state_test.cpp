@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A user's code for loading and saving a checkpoint of PyTorch, and for stopping and resuming a training.
+// User code that loads and saves a checkpoint of PyTorch, and stops and resumes a training.
 #include <doctest/doctest.h>
 
 #include "files.hpp"

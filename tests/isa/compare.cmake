@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Both units linked in either order, in any kind of library, must print what each prints alone.
+# Both units linked in either order, in any kind of library, must print the results of each unit alone.
 set(both base_wide.objects wide_base.objects base_wide.static wide_base.static base_wide.shared wide_base.shared)
 foreach(program IN ITEMS base wide ${both})
   execute_process(COMMAND "${PROGRAMS}.${program}" OUTPUT_VARIABLE ${program} RESULT_VARIABLE result)

@@ -17,8 +17,8 @@ using namespace headmix::test;
 
 namespace {
 
-/// Slopes of n heads as the authors' code makes them: of a power of two a geometric sequence, else those of the next
-/// lower one and every second one of the next higher one.
+/// Slopes of n heads as in the authors' code: a geometric sequence for a power of two, else the slopes of the next
+/// lower power and every second slope of the next higher one.
 std::vector<double> published(int n) {
   std::vector<double> slopes;
   if ((n & (n - 1)) == 0) {
@@ -42,7 +42,7 @@ struct learned : score_map {
     return s - slope<decltype(heads)>{} * abs(query_position{} - key_position{}) * head_index{};
   }
 };
-/// The number of the head alone.
+/// The number of the head as a score.
 struct by_number : score_map {
   static constexpr auto f(auto s) { return s * (number<1>{} + head_index{}); }
 };

@@ -41,7 +41,7 @@ struct Affine {
 };
 static_assert(ExpertPolicy<Affine>);
 
-/// The routers whose gates differences can check; sampled experts stay the same while an input moves.
+/// Routers whose gates can be checked by differences; sampled experts do not change with the input.
 using PlainRouter = SoftmaxTopK<4, 2, gating::raw>;
 using NoisyRouter = NoisyTopK<4, 3, sampled<1>>;
 using TwoStageRouter = TwoStage<1, 3, 2>;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Recorded digests of every layer: results, gradients, initial parameters, selections, and numbers of kernels and
+// Recorded hashes of every layer: results, gradients, initial parameters, selections, and numbers of kernels and
 // memory. A refactoring of a layer must not change them.
 //
-// A digest is a hash of numbers in fixed point, without the last bits of a double, in which compilers and math
-// libraries differ. If a layer is meant to change, the test prints the new digest.
+// A hash is computed from numbers in fixed point, without the last bits of a double, in which compilers and math
+// libraries differ. If a layer is meant to change, the test prints the new hash.
 
 #include <doctest/doctest.h>
 
@@ -47,7 +47,7 @@ class Digest {
   std::uint64_t hash_ = detail::fnv1a_basis;
 };
 
-/// Kernels of the forward pass and of both, bytes of workspace, and the digest of all numbers.
+/// Number of kernels of the forward pass and of both passes, bytes of workspace, and the hash of all numbers.
 struct Record {
   std::size_t forward, both, bytes;
   std::uint64_t digest;
@@ -64,8 +64,7 @@ std::vector<double> numbers(Index n, std::uint64_t seed) {
   return v;
 }
 
-// Three sequences of queries, of 4, 0 and 3 tokens, and of 3, 1 and 5 tokens of the second input; where there is
-// padding, six rows each.
+// Three sequences: queries of 4, 0 and 3 tokens, and a second input of 3, 1 and 5 tokens; with padding, six rows each.
 constexpr Index width = 6, second_width = 5;
 Int const offsets[] = {0, 4, 4, 7}, second_offsets[] = {0, 3, 4, 9};
 std::vector<int> const mask = {1, 1, 1, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 1, 0, 1, 0, 0};

@@ -13,11 +13,11 @@ using namespace headmix::test;
 
 namespace {
 
-/// Scores that grow with the key's position: a vector that is added to all keys counts more for later ones.
+/// Scores that grow with the key's position: a vector added to all keys weighs more for later keys.
 struct by_key_position : score_map {
   static constexpr auto f(auto s) { return s * (number<1>{} + key_position{}); }
 };
-/// A learned slope, which is added to the score.
+/// A learned slope, added to the score.
 struct learned_slope : score_map {
   template <Extent Heads>
   struct slope : bias_param<Heads> {};

@@ -29,7 +29,7 @@ struct Net {
   using observed = observed_of<first, blocks>;
 };
 
-/// The router of the page on how to add one, with more of the ready-made losses.
+/// The router of the page on new routers, with more of the library's losses.
 template <Index Experts, Index TopK>
 struct SigmoidTopK {
   struct experts : size<Experts> {};

@@ -31,7 +31,7 @@ void fill(M& m, double scale, std::uint64_t stream, P which) {
   for (std::size_t i = 0; i < v.size(); ++i) p.value.data[i] = scale * v[i];
   static_cast<void>(which);
 }
-/// Parameters of multi-head attention in both modules.
+/// Copies the parameters of multi-head attention to another module.
 template <class A, class B>
 void same_attention(Module<A, Reference<double>>& a, Module<B, Reference<double>>& b) {
   for (auto const& p : a.parameters()) {

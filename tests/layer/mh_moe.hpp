@@ -7,7 +7,7 @@
 
 namespace headmix::test {
 
-/// The roots of a mixture that tests read: its result, its losses, the choices.
+/// The roots of a mixture: its result, its losses, its choices.
 template <class L>
 using mh_moe_roots =
     typename headmix::detail::module_roots<type_of<decltype(L::y)>, typename L::losses, typename L::observed>::type;
@@ -16,7 +16,7 @@ using mh_moe_roots =
 template <Index Experts, Index TopK>
 using raw_router = SoftmaxTopK<Experts, TopK, gating::raw, loss::first_choice_balance>;
 
-/// Gives every parameter of p the values of q's of the same name.
+/// Copies the parameters of q to those of p with the same names.
 template <class P, class Q>
 void copy_weights(P& p, Q& q) {
   using To = typename P::program_type::leaves;

@@ -25,7 +25,7 @@ TEST_CASE("mh-moe: gradients where experts are full") {
   auto const r = p.check_gradients();
   CAPTURE(r.text);
   CHECK(r.ok());
-  // 21 sub-tokens, so ceil(21 / 4) = 6, of which three quarters are 4, for each of two choices: 8 rows.
+  // 21 sub-tokens: ceil(21 / 4) = 6, of which three quarters are 4, for each of two choices: 8 rows.
   auto const index = p.program.get(L::index);
   Index kept = 0;
   for (Index i = 0; i < 21; ++i) {
@@ -48,7 +48,7 @@ TEST_CASE("mh-moe: choices that find no place stay in sight of the losses and of
   auto const y = p.forward(), z = q.forward(), whole = all.forward();
   REQUIRE(y.size() == whole.size());
   for (Index i = 0; i < y.size(); ++i) CHECK(y.data[i] == z.data[i]);
-  // Six sub-tokens find a place: those of the first two tokens.
+  // Six sub-tokens fit: those of the first two tokens.
   for (Index i = 0; i < 42; ++i) CHECK(close(y.data[i], whole.data[i]) == (i < 12));
   CHECK(p.program.get(nth<0, L::losses>{})(0, 0) == all.program.get(nth<0, Dropless::losses>{})(0, 0));
   auto const seen = p.program.get(nth<0, L::observed>{}), chosen = all.program.get(nth<0, Dropless::observed>{});

@@ -13,7 +13,7 @@ namespace {
 double relu_of(double a) { return std::max(a, 0.0); }
 double gelu_of(double a) { return a * 0.5 * std::erfc(-a / std::sqrt(2.0)); }
 
-/// y with the option less y without it, of the same parameters.
+/// y with the option minus y without it, for equal parameters.
 template <class L, class Without>
 struct Added {
   TestProgram<roots<type_of<decltype(L::y)>>, inference> p{at<tokens>(5)};

@@ -19,7 +19,7 @@ namespace {
 
 using Router = SoftmaxTopK<4, 2, gating::raw, loss::first_choice_balance, init<fan_in_uniform>>;
 
-/// The layer with packed weights against the one that rounds them in every pass.
+/// The layer with packed weights against the layer that rounds weights in every pass.
 template <class Scalar, class Trained, class Packed>
 void same_numbers(double tolerance) {
   Module<Trained, Reference<Scalar>, inference> trained(3);

@@ -19,7 +19,7 @@ TEST_CASE("mh-moe: gradients of dynamic sizes, and the results of static ones") 
   TestProgram<roots<type_of<decltype(L::y)>>> p(at<tokens>(5), at<L::model_dim>(6), at<L::split>(3), at<L::experts>(4),
                                                 at<L::top_k>(2), at<F>(5), at<F_s>(7));
   TestProgram<roots<type_of<decltype(S::y)>>> q(at<tokens>(5));
-  auto const y = p.forward(), z = q.forward();  // leaves are in the same order, so they have the same numbers
+  auto const y = p.forward(), z = q.forward();  // leaves have the same order, and so the same numbers
   REQUIRE(y.size() == 5 * 6);
   for (Index i = 0; i < y.size(); ++i) CHECK(close(y.data[i], z.data[i]));
 }

@@ -14,7 +14,7 @@ namespace {
 
 double silu_of(double a) { return a / (1 + std::exp(-a)); }
 
-/// A matrix of gradients is zero, or is not.
+/// True if all elements are zero.
 bool nothing(view<double const> v) {
   return std::all_of(v.data, v.data + v.size(), [](double g) { return g == 0; });
 }

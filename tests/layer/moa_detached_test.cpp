@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The gate of the paper, whose sum has no gradient: published numbers, and the definition of "detached".
+// The paper's gate, whose sum has no gradient: published numbers, and the definition of "detached".
 
 #include "headmix/layer/moa.hpp"
 #include "published.hpp"
@@ -11,7 +11,7 @@ using namespace headmix::test;
 
 namespace {
 
-/// A program over L whose gates are renormalized by a constant: what "detached" means.
+/// A program over L whose gates are divided by a constant: the definition of "detached".
 template <class L>
 struct constant_sum {
   struct c : constant<tokens, size<1>> {};

@@ -14,7 +14,7 @@ using namespace headmix::test;
 
 namespace {
 
-/// Fills P's parameters so that each expert is another one of Q's: expert e of P is expert order[e] of Q.
+/// Copies Q's parameters to P with permuted experts: expert e of P is expert order[e] of Q.
 template <class L>
 void permute_experts(auto& p, auto& q, std::array<Index, 5> const& order) {
   p.values(typename L::x{}) = q.values(typename L::x{});

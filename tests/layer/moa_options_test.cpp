@@ -13,7 +13,7 @@ using namespace headmix::test;
 
 namespace {
 
-/// The published code divides by the sum + 1e-6 where the lines that do it are not commented out.
+/// The published gating with its commented-out lines: division by the sum + 1e-6.
 struct published_detached : gating::policy {
   template <Expr P>
   static constexpr auto weights(P p) {
@@ -24,7 +24,7 @@ struct published_detached : gating::policy {
 }  // namespace
 
 TEST_CASE("moa options: the published numbers of a custom gating, and no gradient of any key bias") {
-  // A key bias moves all scores of a query alike, whatever it is.
+  // A key bias shifts all scores of a query alike, so it has no effect.
   using L = Moa<8, 4, SoftmaxTopK<6, 2, published_detached, loss::cv_squared>, causal, key_bias>;
   gradcheck_options options;
   options.token_sequences = uniform(2, 5);
@@ -65,7 +65,7 @@ TEST_CASE("moa options: all experts of several heads with a router of zeros are 
   q.values(M::W_k{}) = p.values(L::W_k{});
   q.values(M::W_v{}) = p.values(L::W_v{});
   for (Index e = 0; e < 3; ++e) {
-    // The heads of a key/value head lie side by side in M, in L they are apart.
+    // The heads of a key/value head are adjacent in M, and apart in L.
     for (Index head = 0; head < 2; ++head) {
       for (Index c = 0; c < 4; ++c) {
         for (Index i = 0; i < 6; ++i) {

@@ -42,7 +42,7 @@ TEST_CASE("moa options: the published numbers with padding of queries and keys")
   CHECK(golden(squares(p.gradients(L::W_o{})), 8.5343720247));
   CHECK(golden(squares(p.gradients(L::W_k{})), 0.0517626245));
   CHECK(golden(squares(p.gradients(L::W_v{})), 0.1820566283));
-  // Rows of padding have a gradient by the z-loss, and by nothing else.
+  // Rows of padding get a gradient from the z-loss alone.
   for (Index j = 0; j < 8; ++j) CHECK(p.gradient(L::x{})(9, j) == 0);
   p.zero_gradients();
   p.backward({0, 1, 0});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Module: a layer with parameters of its own.
+// Module: a layer with its parameters.
 
 #include "headmix/program/module.hpp"
 
@@ -23,7 +23,7 @@ namespace {
 using L = Moa<6, 4, SoftmaxTopK<5, 2>, causal>;
 using M = Module<L, Reference<double>>;
 
-/// A layer that gives its input no gradient.
+/// A layer without a gradient of its input.
 struct Detached {
   struct x : input<tokens, size<6>> {};
   struct W : param<size<6>, size<6>> {};
@@ -174,7 +174,7 @@ TEST_CASE(
   CHECK((m.input_gradient().rows == 4 && m.input_gradient().data == dx.data));
   CHECK(std::equal(input_once.begin(), input_once.end(), dx.data));
   CHECK(std::equal(twice.begin(), twice.end(), g.data));
-  // A backward pass that is refused leaves them, too.
+  // A refused backward pass leaves gradients unchanged, too.
   CHECK_THROWS_AS(m.backward(v, {0, 0}), Error);
   CHECK(std::equal(input_once.begin(), input_once.end(), m.input_gradient().data));
   m.backward(view<double const>(x.data(), 9, 6), {0, 0});
@@ -224,7 +224,7 @@ TEST_CASE("module: for inference there are no gradients") {
   m.forward(view<double const>(x.data(), 3, 6));
   for (auto const& p : m.parameters()) CHECK((p.gradient.data == nullptr && p.gradient.size() == 0));
   CHECK(m.program().gradient(L::x{}).data == nullptr);
-  m.zero_gradients();  // of none
+  m.zero_gradients();  // of no parameter
   using shares = Module<L, Reference<double>>;
   CHECK_THROWS_WITH_AS(shares(share_parameters{}, m), doctest::Contains("is for inference: W_"), Error);
 }
@@ -289,7 +289,7 @@ TEST_CASE("module: float comes close to double") {
   Module<L, Reference<float>> f(4);
   auto const x = numbers(7 * 6);
   std::vector<float> const xf(x.begin(), x.end());
-  m.get<L::r::W_g>().value(0, 1) = 1;  // away from the tie of the zeros
+  m.get<L::r::W_g>().value(0, 1) = 1;  // breaks the tie of zeros
   f.get<L::r::W_g>().value(0, 1) = 1;
   m.get<L::r::W_g>().value(1, 2) = 1;
   f.get<L::r::W_g>().value(1, 2) = 1;

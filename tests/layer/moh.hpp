@@ -22,7 +22,7 @@ constexpr auto composed(G) {
       when<L::template has<output_bias>>(typename L::b_o{});
   return either<L::template has<padded>>(scatter_rows(mixed, typename L::valid_rows{}), mixed);
 }
-/// With the weights that the layer's router gives.
+/// The composed form with the weights of the layer's router.
 template <class L>
 inline constexpr auto twin = composed<L>(scatter_cols(L::r::gate, L::r::index));
 
@@ -35,7 +35,7 @@ inline void check_same(std::vector<double> const& found, std::vector<double> con
 }
 
 /// Two expressions of the same leaves: values and all gradients agree. `fill(program)` may change the numbers of p.
-/// Returns p's check against differences.
+/// Returns p's check by differences.
 template <Expr Y, Expr Z, class Fill, Extent... X>
 gradcheck_result check_twins(Y, Z, gradcheck_options const& options, Fill fill, size_value<X>... sizes) {
   TestProgram<roots<Y>> p(options, sizes...);
@@ -62,7 +62,7 @@ inline gradcheck_options ragged_seven() {
   o.token_sequences = ragged(some_offsets.data(), 4);
   return o;
 }
-/// The sequences that layers are tested over: nothing, one token, seven, seven in four sequences.
+/// The tested numbers of tokens: none, one, seven, seven in four sequences.
 template <class F>
 void each_batch(F f) {
   for (Index const rows : {0, 1, 7, -7}) {

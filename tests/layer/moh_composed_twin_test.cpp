@@ -22,7 +22,7 @@ TEST_CASE("moh: products of all heads and attention of the chosen ones") {
 TEST_CASE("moh: products of all heads, which are chosen by their queries") {
   using L = Moh<4, 3, QueryNorm<1, 3, 1, estimator::active>, checkered, kv_heads<1>, dense_projections>;
   each_batch([](gradcheck_options const& o, Index rows) {
-    // Its gradient is no derivative: a weight is 1 whatever the probability.
+    // Not checked by differences: the straight-through gradient is no derivative, as a weight is 1 for any probability.
     check_twins(
         L::y, twin<L>, o, [](auto&) {}, at<tokens>(rows));
   });

@@ -15,7 +15,7 @@ using M = MultiHead<5, 6, 4, causal, kv_heads<2>, query_bias, value_bias, output
 template <class R>
 using mixture = Moh<5, 4, R, causal, kv_heads<2>, query_bias, value_bias, output_bias, rope<>>;
 
-/// Copies what a dense layer has too.
+/// Copies the parameters that a dense layer has, too.
 template <class L>
 void share(auto& p, auto& q) {
   p.values(typename L::x{}) = q.values(M::x{});
@@ -27,7 +27,7 @@ void share(auto& p, auto& q) {
   p.values(typename L::b_v{}) = q.values(M::b_v{});
   p.values(typename L::b_o{}) = q.values(M::b_o{});
 }
-/// Gradients that do not pass the weights of heads.
+/// Gradients that do not pass through the weights of heads.
 template <class L>
 void check_shared(auto& p, auto& q) {
   check_same(p.gradients(typename L::W_k{}), q.gradients(M::W_k{}));
@@ -55,7 +55,7 @@ TEST_CASE("moh: all heads with routers of zeros are multi-head attention, forwar
     check_shared<L>(p, q);
     check_same(p.gradients(L::W_q{}), q.gradients(M::W_q{}));
     check_same(p.gradients(L::b_q{}), q.gradients(M::b_q{}));
-    // A router of zeros sends nothing back to x.
+    // A router of zeros gives x no gradient.
     check_same(p.gradients(L::x{}), q.gradients(M::x{}));
   });
 }
@@ -70,7 +70,7 @@ TEST_CASE("moh: all heads by their queries are multi-head attention with the sam
     p.backward();
     q.backward();
     check_shared<L>(p, q);
-    // The weights of the routed heads have a gradient besides: not those of the shared ones.
+    // The weights of the routed heads, unlike those of shared heads, have a further gradient.
     double difference = 0;
     for (Index i = 0; i < 5; ++i) {
       for (Index j = 0; j < 24; ++j) {
@@ -83,7 +83,7 @@ TEST_CASE("moh: all heads by their queries are multi-head attention with the sam
   });
 }
 TEST_CASE("moh: all heads by their queries are multi-head attention, and its gradients but for those of the weights") {
-  // The gates' gradient cut off, the gradients are those of multi-head attention.
+  // With detached gates, the gradients are those of multi-head attention.
   using L = mixture<QueryNorm<2, 4, 4>>;
   using leaf_roots = roots<type_of<decltype(composed<L>(detach(L::r::gate)))>>;
   TestProgram<leaf_roots> p(at<tokens>(7));

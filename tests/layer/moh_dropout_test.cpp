@@ -29,9 +29,9 @@ TEST_CASE("moh: gradients with dropout of probabilities and of the result") {
     dropped += y.data[i] == 0 ? 1 : 0;
     others += y.data[i] != 0 && !close(y.data[i], z.data[i] * 5 / 4, 1e-3) ? 1 : 0;
   }
-  // A fifth of the results, and probabilities besides.
+  // A fifth of the results is dropped, and also probabilities.
   CHECK((dropped > 0 && dropped < y.size() / 2 && others > 0));
-  // Without randomness there is none.
+  // Without randomness nothing is dropped.
   randomness const off = randomness::off();
   std::copy(std::begin(off.word), std::end(off.word), p.values(random_key{}).begin());
   auto const still = p.forward();
@@ -50,7 +50,7 @@ void check_zeros() {
   for_each(typename decltype(p)::program_type::leaves{}, [&]<class Of>() {
     for (double const g : p.gradients(Of{})) CHECK(std::isfinite(g));
   });
-  // Heads 0 and 1 are on, being the first: the others have no output.
+  // Heads 0 and 1, the first, are active; the others have no output.
   for (Index j = 0; j < 12; ++j) CHECK((p.gradient(typename L::W_o{})(j, 0) != 0) == (j < 6));
 }
 }  // namespace

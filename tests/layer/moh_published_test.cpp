@@ -68,7 +68,7 @@ struct Image {
       p.backward({0});
     }
   }
-  /// A sum over the gradients of the three matrices that the published code has as one.
+  /// Applies f to the gradients of the three matrices that are one matrix in the published code, and sums.
   double sum_of_projections(double (*f)(std::vector<double> const&)) {
     return f(p.gradients(typename L::W_q{})) + f(p.gradients(typename L::W_k{})) + f(p.gradients(typename L::W_v{}));
   }
@@ -78,7 +78,7 @@ void begins(view<double const> y, std::initializer_list<double> expected, double
   Index j = 0;
   for (double const e : expected) CHECK(golden(y(0, j++), e, tolerance));
 }
-/// The chosen heads of every token, in whatever order.
+/// The chosen heads of every token, in any order.
 template <Index K>
 void chose(view<Int const> chosen, std::initializer_list<Int> expected) {
   REQUIRE(chosen.size() == static_cast<Index>(expected.size()));

@@ -10,7 +10,7 @@ using namespace headmix::test;
 
 namespace {
 
-/// Values and gradients of a layer and of another form of it.
+/// Values and gradients of a layer and of its other form agree.
 template <class L, Expr Z>
 void check_form(Z) {
   each_batch([](gradcheck_options const& o, Index rows) {

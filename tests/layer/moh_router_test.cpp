@@ -11,7 +11,7 @@ using namespace headmix::test;
 
 namespace {
 
-/// Every token's head is the one of its first feature's sign; the weight is that feature.
+/// The head of a token is given by the sign of its first feature; the weight is that feature.
 struct by_sign {
   struct experts : size<2> {};
   struct top_k : size<1> {};

@@ -24,7 +24,7 @@ std::vector<double> product(view<double> a, view<double> b) {
   }
   return y;
 }
-/// Every row of length 3 by f(row, number of the row).
+/// Scales every row to length 3, then calls f(row, number of the row).
 template <class F>
 void each_head(std::vector<double>& v, F f) {
   for (std::size_t i = 0; i < v.size(); i += 3) f(&v[i], static_cast<Index>(i / 3));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Networks: layers used on expressions, repeated blocks. Equal to modules called in turn, and to uses written out.
+// Networks: layers used on expressions, repeated blocks. They equal modules called in sequence, and uses written out.
 
 #include <doctest/doctest.h>
 
@@ -70,7 +70,7 @@ void require_equal(view<double const> a, view<double const> b, double tolerance 
     }
   }
 }
-/// Forward and backward; y, the gradient by x, those of the parameters.
+/// Forward and backward pass; y, the gradient of x, and those of the parameters.
 template <class M>
 void run(M& m, std::vector<double> const& x, std::vector<double> const& dy, std::initializer_list<double> weights) {
   m.zero_gradients();
@@ -91,7 +91,7 @@ void require_equal_passes(M& m, N& n) {
   }
 }
 
-// ---- the same as modules called in turn ----
+// ---- equality with modules called in sequence ----
 
 struct Norm {
   struct x : input<tokens, size<width>> {};
@@ -237,7 +237,7 @@ TEST_CASE("networks: a repeated block is the block used as often, bit for bit, a
   Module<Repeated<size<2>>, Cpu<double>> twice(3);
   Module<Repeated<depth, recompute>, Cpu<double>> again(3, {}, at<depth>(2));
   auto const x = numbers(18 * width, 5), dy = numbers(18 * width, 6);
-  // The passes draw the same, dropout included.
+  // Passes draw the same numbers, also for dropout.
   uses.set_randomness(randomness(9));
   twice.set_randomness(randomness(9));
   again.set_randomness(randomness(9));
@@ -273,7 +273,7 @@ TEST_CASE("networks: recomputation keeps the values of one time") {
     return bytes(Module<Repeated<depth, recompute>, Cpu<double>>(1, {}, at<depth>(n)));
   };
   std::size_t const one = keeps(8) - keeps(7), carried = recomputes(8) - recomputes(7);
-  CHECK(carried <= 2 * 64 * width * sizeof(double));  // what goes into a block, and its selections
+  CHECK(carried <= 2 * 64 * width * sizeof(double));  // the input of a block, and its selections
   CHECK(carried * 9 < one);
 }
 
@@ -350,7 +350,7 @@ TEST_CASE("networks: two repeated layers of one name, and gradients that cannot 
 TEST_CASE("networks: a network of networks, and a program for inference") {
   auto const x = numbers(18 * width, 5), dy = numbers(18 * width, 6);
   Module<Outer, Cpu<double>> m(3);
-  // The same as four blocks in a row.
+  // Equal to four blocks in sequence.
   Module<Repeated<depth>, Cpu<double>> four(3, {}, at<depth>(4));
   m.set_randomness(randomness::off());
   four.set_randomness(randomness::off());

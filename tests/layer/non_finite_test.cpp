@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A non-finite token in a whole layer: it reaches the rows that see it, forward and backward, and no other.
+// A non-finite token in a whole layer: it reaches the rows that see it, forward and backward, and no others.
 
 #include <doctest/doctest.h>
 
@@ -75,7 +75,7 @@ void check_window() {
   for (T const number : {std::numeric_limits<T>::quiet_NaN(), std::numeric_limits<T>::infinity()}) {
     pass<Layer, Backend> const p(n, odd, number);
     check_rows(p.y, finite.y, odd, odd + 5);
-    // Keys and values that those rows see, too.
+    // Including keys and values that those rows see.
     check_rows(p.dx, finite.dx, odd - 4, odd + 5);
   }
 }

@@ -38,7 +38,7 @@ struct LowRank {
 };
 static_assert(ExpertPolicy<LowRank<4>>);
 
-/// The squared error against products of neighbours after some steps, by that before.
+/// The squared error for products of neighbours after some steps, relative to the initial error.
 template <class L>
 double learns() {
   constexpr Index n = 64, d = 12;

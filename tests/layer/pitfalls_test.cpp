@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Former silent faults: two uses of a layer in one network must have different masks and initial values.
+// Silent faults of the past: two uses of a layer in one network must have different masks and initial values.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -35,7 +35,7 @@ struct Repeated {
   using observed = type_list<>;
 };
 
-/// The share of the elements that two dropouts of 1/2 left.
+/// The share of elements that two dropouts of 1/2 keep.
 template <class L>
 void has_masks_of_its_own() {
   Module<L, Cpu<float>> m(1);

@@ -20,16 +20,16 @@
 
 namespace headmix::test {
 
-/// Rows of the text that chunks are of, and their width.
+/// Number of rows and width of the text that is divided into chunks.
 inline constexpr Index text_rows = 6, text_width = 8;
 
-/// Scores that depend on where query and key are, not on their distance alone.
+/// Scores that depend on the positions of query and key, not only on their distance.
 struct by_places : score_map {
   static constexpr auto f(auto s) {
     return s + number<1, 8>{} * query_position{} * key_position{} - number<1, 4>{} * abs(query_position{});
   }
 };
-/// A mask that names no range: the two latest keys, and the first one.
+/// A mask without a range: the two latest keys, and the first one.
 struct first_and_latest {
   static constexpr bool sees(Index t, Index s) { return s <= t && (t - s < 2 || s == 0); }
 };
@@ -41,7 +41,7 @@ std::vector<T> text(Index first, Index n) {
     v.push_back(static_cast<T>(std::sin(1.9 * static_cast<double>(i + 1))));
   return v;
 }
-/// Parameters of the same name are the same numbers.
+/// Gives parameters of equal names equal numbers.
 template <class M>
 void fill(M& m) {
   for (auto const& p : m.parameters()) {
@@ -57,7 +57,7 @@ void fill(M& m) {
 struct chunk {
   Index begin, end, keys;
 };
-/// All chunks, with the keys up to their end: some have fewer queries than keys, some as many, some are empty.
+/// All chunks with the keys up to their end: fewer queries than keys, as many, or none.
 inline std::vector<chunk> chunks_at_the_end() {
   std::vector<chunk> all;
   for (Index end = 0; end <= text_rows; ++end)
@@ -72,7 +72,7 @@ inline std::vector<chunk> chunks_in_the_middle() {
   return all;
 }
 
-/// Rows one after the other, and where each sequence begins; or with padding at both ends, `width` rows each.
+/// Concatenated rows with the offsets of the sequences; or padded at both ends to `width` rows each.
 template <class T>
 struct rows_of_chunks {
   std::vector<T> rows;
@@ -102,7 +102,7 @@ struct rows_of_chunks {
 template <class Backend>
 inline constexpr double tolerance_of = sizeof(typename Backend::scalar) == 8 ? 1e-12 : 2e-5;
 
-/// The largest difference of the rows of a chunk in y, from row `first` on, to those of the whole.
+/// The largest difference of the rows of a chunk in y, from row `first` on, to those of the whole text.
 template <class Y, class T>
 double difference_of_rows(Y const& y, Index first, chunk const& c, std::vector<T> const& whole) {
   double worst = 0;
@@ -131,8 +131,8 @@ auto of_whole() {
   return std::vector<T>(y.data, y.data + y.size());
 }
 
-/// Cross takes chunks as queries of a context, and gives what Self gives for the whole text.
-/// @tparam Separate  the mask counts queries and keys each by itself
+/// Cross, with chunks as queries of a context, equals Self on the whole text.
+/// @tparam Separate  the mask numbers queries and keys separately
 template <class Cross, class Self, class Backend, bool Padded = false, bool Separate = false>
 void check_context() {
   using T = typename Backend::scalar;
@@ -170,7 +170,7 @@ void check_context() {
     }
   }
   if constexpr (!Padded) {
-    // The sequences say what came before their rows.
+    // The sequences have the numbers of earlier positions.
     rows_of_chunks<T> queries, keys;
     std::vector<Int> past;
     for (chunk const& c : anywhere) {
@@ -185,7 +185,7 @@ void check_context() {
       CHECK(difference_of_rows(y, queries.offsets[b], anywhere[b], whole) < tolerance_of<Backend>);
   }
 }
-/// A decoder of Self gives what Self gives for the whole text.
+/// A decoder of Self equals Self on the whole text.
 template <class Self, class Backend>
 void check_decoder() {
   using T = typename Backend::scalar;
@@ -204,7 +204,7 @@ void check_decoder() {
     }
   }
 }
-/// All of it for multi-head attention with the options.
+/// All checks for multi-head attention with these options.
 template <class Backend, class... Options>
 void check_positions() {
   using Self = MultiHead<text_width, 2, 4, Options...>;

@@ -11,7 +11,7 @@ using namespace headmix;
 using namespace headmix::test;
 
 namespace {
-/// Queries see the keys around their own position, of two sequences that are counted each by itself.
+/// A mask over the keys around the query's position, of two separately numbered sequences.
 struct neighbours {
   static constexpr bool separate_positions = true;
   static constexpr bool sees(Index t, Index s) { return t - s < 2 && s - t < 2; }
@@ -58,7 +58,7 @@ TEST_CASE("positions: where a mask counts each side by itself, queries begin at 
   using turned = MultiHead<8, 2, 4, rope<>, context_dim<8>>;
   using biased = MultiHead<8, 2, 4, relative_position_bias<2, 3, 4>, context_dim<8>>;
   using aligned_sides = MultiHead<8, 2, 4, neighbours, rope<>, context_dim<8>>;
-  // One query more or less in front of the keys' last ones changes nothing for those behind position 0.
+  // One query more or less before the keys' last ones changes nothing for queries after position 0.
   auto const check = []<class L>(L*) {
     CAPTURE(type_name<L>());
     auto const few = of_both<L>(uniform(1, 2), uniform(1, 4)), many = of_both<L>(uniform(1, 6), uniform(1, 4));

@@ -34,7 +34,7 @@ bool close(std::vector<double> const& a, std::vector<double> const& b) {
   return true;
 }
 
-/// Many tokens, some, one and none.
+/// Many tokens, some, one, and none.
 template <class Layer, Index Width>
 void check() {
   thread_pool two(2);
@@ -45,7 +45,7 @@ void check() {
     CAPTURE(tokens);
     CHECK(close(result(prepared, tokens, Width), result(plain, tokens, Width)));
   }
-  // Other weights are used after another call.
+  // New weights are used after another call.
   auto const before = result(prepared, 9, Width);
   for (std::size_t i = 0; i < plain.parameters().size(); ++i) {
     for (Index n = 0; n < plain.parameters()[i].value.size(); ++n) {
@@ -53,12 +53,12 @@ void check() {
       prepared.parameters()[i].value.data[n] *= 0.9;
     }
   }
-  CHECK(!close(result(prepared, 9, Width), result(plain, 9, Width)));  // the copies are those from before
+  CHECK(!close(result(prepared, 9, Width), result(plain, 9, Width)));  // the copies have the old weights
   prepared.parameters_changed();
   auto const after = result(prepared, 9, Width);
   CHECK(close(after, result(plain, 9, Width)));
   CHECK(!close(after, before));
-  // So are those that are copied to it.
+  // Weights copied from a trained module are prepared, too.
   Module<Layer, Cpu<double, thread_pool>> trained(8, Cpu<double, thread_pool>(two));
   copy_parameters(trained, plain);
   copy_parameters(trained, prepared);

@@ -10,7 +10,7 @@
 
 namespace headmix::test {
 
-/// The roots of a mixture of attention heads that tests read.
+/// The roots of a mixture of attention heads that the tests use.
 template <class L>
 using moa_roots = roots<type_of<decltype(L::y)>, type_of<decltype(L::r::load)>, type_of<decltype(L::r::z_2)>,
                         type_of<decltype(L::r::index)>>;

@@ -19,7 +19,7 @@ using namespace headmix::test;
 
 namespace {
 
-/// y of so many queries and keys of each sequence.
+/// y with this number of queries and keys in each sequence.
 template <class L, class Backend>
 std::string run(segments queries, segments keys) {
   Module<L, Backend> m(1);

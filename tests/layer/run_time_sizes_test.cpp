@@ -67,7 +67,7 @@ struct Network {
   using losses = type_list<>;
   using observed = type_list<>;
 };
-/// Errors of a layer whose leaf is bound to each of these numbers.
+/// Errors of a layer with its leaf bound to each of these numbers.
 template <class L, class Number, class T>
 void check_positive_alone(char const* text) {
   Module<L, Cpu<T>> m(1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Layers with score maps: gradients, and one expert of MAE against the mixture that consists of it alone.
+// Layers with score maps: gradients, and one expert of MAE against a mixture with all weight on it.
 
 #include "../test_program.hpp"
 #include "headmix/layer/mae.hpp"
@@ -13,7 +13,7 @@ using namespace headmix::test;
 
 namespace {
 
-/// A learned slope for each head, which sees less of what is far.
+/// A learned slope for each head, which lowers scores of distant keys.
 struct learned_decay : score_map {
   template <Extent Heads>
   struct slope : bias_param<Heads> {};

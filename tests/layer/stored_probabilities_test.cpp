@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Modules whose backend stores the probabilities of attention for the gradient: the same results, for memory that a
-// budget bounds.
+// Modules whose backend stores the probabilities of attention for the gradient: equal results, and memory bounded by a
+// budget.
 
 #include <doctest/doctest.h>
 
@@ -62,7 +62,7 @@ void check(Index heads) {
   for (std::size_t i = 0; i < within.numbers.size(); ++i)
     same = same && std::abs(within.numbers[i] - without.numbers[i]) <= 1e-12 * (1 + std::abs(without.numbers[i]));
   CHECK(same);
-  CHECK(within.numbers != without.numbers);  // they are rounded elsewhere: what was stored has been used
+  CHECK(within.numbers != without.numbers);  // rounded differently: stored probabilities were used
   CHECK(run<Layer, inference>(Index{1} << 20).workspace == run<Layer, inference>(0).workspace);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Losses of equal tokens, and gradients of parameters, depend on the number of tokens only by rounding: they are means
-// over tokens, or sums that scale with it.
+// Losses of equal tokens, and gradients of parameters, depend on the number of tokens by rounding only: they are means
+// over tokens, or sums proportional to it.
 
 #include <doctest/doctest.h>
 
@@ -24,12 +24,11 @@ using headmix::test::relative_error;
 
 struct found {
   std::vector<double> losses;
-  std::vector<double> gate;                    ///< the gradient of load_balance by W_g
-  std::vector<std::vector<double>> per_token;  ///< gradients by the other parameters, by the number of tokens
+  std::vector<double> gate;                    ///< the gradient of W_g from load_balance
+  std::vector<std::vector<double>> per_token;  ///< gradients of the other parameters, divided by the number of tokens
 };
 
-/// Tokens that are all the same, in sequences of 64 of which each token sees equal values, with the gradient 0.1 by all
-/// of the result.
+/// Equal tokens, in sequences of 64 so that each token sees equal values; the gradient of the result is 0.1 everywhere.
 template <class L, class T>
 found step(Index tokens) {
   Module<L, Cpu<T>> m(1);
@@ -64,7 +63,7 @@ void check(std::vector<Index> const& sizes) {
     CHECK(relative_error(many.gate, few.gate) < stored);
     for (std::size_t i = 0; i < few.per_token.size(); ++i) {
       CAPTURE(i);
-      // Of the gate, and of what only differences between keys reach, it is nothing but rounding.
+      // Gradients of the gate, and others that come from differences between keys, are rounding errors only.
       if (relative_error(few.per_token[i], std::vector<double>(few.per_token[i].size())) < 1e-4) continue;
       CHECK(relative_error(many.per_token[i], few.per_token[i]) < stored);
     }

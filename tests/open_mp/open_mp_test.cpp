@@ -15,7 +15,7 @@
 using namespace headmix;
 using namespace headmix::test;
 
-/// LLVM's OpenMP keeps the tables of its threads to the end of the process. LeakSanitizer, where there is one, asks.
+/// Called by LeakSanitizer, if present: LLVM's OpenMP keeps the tables of its threads until the process ends.
 extern "C" char const* __lsan_default_suppressions() { return "leak:libomp"; }
 
 TEST_CASE("OpenMP: every task once, the bits of one thread") {
@@ -59,20 +59,20 @@ TEST_CASE("OpenMP: a child of fork() does not wait for ever for threads of its p
 #else
   CHECK(text.starts_with(
       message("headmix: open_mp: the threads of OpenMP are those of process ", parent, ", and process ")));
-  // One that is made there is no better.
+  // A new executor in the child is refused, too.
   CHECK(says(in_child([&] {
                open_mp another(2);
                return sum_of_tasks(another);
              }),
              "those of process"));
 #endif
-  // Serially all goes on, and on threads that are new.
+  // The child can work serially, and on new threads.
   CHECK(in_child([&] {
           std::string on_new;
           std::thread([&] { on_new = sum_of_tasks(two); }).join();
           return sum_of_tasks(one) + ", " + on_new;
         }) == "the sum is 4950, the sum is 4950");
-  // A thread that has not run any forks a process that may.
+  // A thread that has not run an OpenMP region may fork a child that runs one.
   std::string of_new;
   std::thread([&] { of_new = in_child([&] { return sum_of_tasks(two); }); }).join();
   CHECK(of_new == "the sum is 4950");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Misaligned memory: errors that name it, wherever the caller passes memory.
+// Misaligned memory: an error that names it, for all memory that the caller passes.
 
 #include <doctest/doctest.h>
 
@@ -35,7 +35,7 @@ TEST_CASE("alignment: of inputs, gradients, leaves and offsets") {
   segments later = uniform(1, 4);
   later.past = offsets;
   CHECK(says(error_of([&] { m.forward(x, later); }), "the positions of tokens: expected memory aligned"));
-  m.forward(view<float const>(far(2), 0, 4));  // nothing lies there
+  m.forward(view<float const>(far(2), 0, 4));  // an empty view
   Decoder<L, Cpu<bfloat16>> d({.tokens = 8}, 1);
   CHECK(says(error_of([&] {
                d.prefill({reinterpret_cast<bfloat16*>(memory + 1), 4, 4});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// After binding nothing allocates: operator new is replaced for this executable and counts.
+// Programs do not allocate after binding: operator new of this executable counts.
 
 #include <doctest/doctest.h>
 

@@ -17,7 +17,7 @@ namespace {
 
 using namespace headmix;
 
-/// A tree from one of its rows on.
+/// A tree that begins at one of its rows.
 template <class Tree>
 struct tree_from : Tree {
   Index first;
@@ -86,7 +86,7 @@ struct Joining : Reference<double> {
 };
 static_assert(FusedRows<Joining> && StackedProducts<Joining> && !detail::groups_calls<Reference<double>>);
 
-/// Everything that a layer computes in two passes, of seven tokens.
+/// All results of two passes of a layer over seven tokens.
 template <class L, class Backend, class... X>
 std::vector<double> numbers_of(Backend backend, X... sizes) {
   Module<L, Backend> m(1, backend, sizes...);
@@ -109,7 +109,7 @@ std::vector<double> numbers_of(Backend backend, X... sizes) {
   for (auto const& p : m.parameters()) add(p.gradient);
   return all;
 }
-/// Kernels for several steps, and their steps.
+/// The number of fused kernels, and of their steps.
 template <class L, class... X>
 Log check(X... sizes) {
   Log log;
@@ -136,7 +136,7 @@ TEST_CASE("groups: extents that are known when the program runs are not grouped,
   check<L>(at<L::model_dim>(6), at<L::head_dim>(4), at<L::experts>(5), at<L::top_k>(2));
 }
 
-/// A value of all tokens, computed in the middle of a repeated part that does not change it.
+/// A value of all tokens, computed inside a repeated part that does not change it.
 struct Shift {
   struct x : input<tokens, size<6>> {};
   struct gain : param<size<6>> {};
@@ -188,10 +188,10 @@ TEST_CASE("groups: what reads other rows ends a group") {
   Log transposed, summed, row_local;
   run<std::remove_cv_t<decltype(softmax(p + softmax(x{})))>>(row_local);
   CHECK((row_local.kernels == 1 && row_local.steps >= 3));
-  // Row i of a transposed matrix is no row of it, and the sum of a column is made of all rows.
+  // Row i of a transposed matrix is not a row of the operand, and a column sum depends on all rows.
   run<std::remove_cv_t<decltype(softmax(t(p) + x{}) + p)>>(transposed);
   run<std::remove_cv_t<decltype(softmax(p * col_sum(p)))>>(summed);
-  // Even where it has as many rows.
+  // Also if the matrix is square.
   constexpr auto q = softmax(square_w{});
   run<std::remove_cv_t<decltype(softmax(t(q)) + q)>>(transposed);
 }
@@ -211,7 +211,7 @@ TEST_CASE("groups: a listing says what a kernel does at once") {
   CHECK(of_products.calls[0].text == "gemm_stack: matmul(x, W_q); matmul(x, W_k); matmul(x, W_v)");
 }
 TEST_CASE("groups: products of one left operand are one, of several weights") {
-  Log const three = check<MultiHead<6, 3, 2>>();  // of queries, keys and values, in two passes
+  Log const three = check<MultiHead<6, 3, 2>>();  // for queries, keys and values, in two passes
   CHECK((three.stacks == 2 && three.products == 6));
   Log const two = check<MultiHead<6, 4, 2, kv_heads<2>, causal>>();
   CHECK((two.stacks == 2 && two.products == 4));

@@ -27,7 +27,7 @@ template <Index Routed, Index TopK, class... Options>
 using Sparse =
     Moh<6, 4, QueryNorm<6 - Routed, Routed, TopK, Options...>, causal, kv_heads<2>, query_bias, output_bias, rope<>>;
 
-/// A learned score map as on the page of layers.
+/// A learned score map as on the page on layers.
 struct far_is_less : score_map {
   template <Extent Heads>
   struct slope : bias_param<Heads> {};
@@ -102,7 +102,8 @@ TEST_CASE("shared parameters") {
 
 namespace {
 
-/// A layer of two routers, each with a W_g. With Tag, those of another layer have the same names and are other leaves.
+/// A layer of two routers, each with a W_g. With Tag, the routers of another layer have equal names and different
+/// leaves.
 struct here {};
 struct there {};
 template <class Tag, bool Two = true>

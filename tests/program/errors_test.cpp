@@ -164,7 +164,7 @@ TEST_CASE("error: a wrong number of loss weights") {
   f.program.forward();
   CHECK_MESSAGE_OF(f.program.backward(some(3, 4), {1, 2}), "backward() got 2 loss weights, the program has 1 losses");
   CHECK_NOTHROW(f.program.backward(some(3, 4), {1}));
-  CHECK_NOTHROW(f.program.backward(some(3, 4)));  // no weights: the losses count nothing
+  CHECK_NOTHROW(f.program.backward(some(3, 4)));  // without weights, losses have no gradient
 }
 TEST_CASE("error: a choice outside of what there is to choose from") {
   Fixture<decltype(gather_rows(table{}, word{}))> f;

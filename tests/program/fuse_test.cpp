@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Fused kernels: used if a backend has them and the steps are consecutive, without any other change.
+// Fused kernels: used if a backend has them and the steps are consecutive, with all else unchanged.
 
 #include "headmix/program/lower/fuse.hpp"
 
@@ -18,7 +18,7 @@ namespace {
 
 using namespace headmix;
 
-/// The reference with a fused router, which says what was wanted of it.
+/// The reference with a fused router that records its requested outputs.
 struct Fusing : Reference<double> {
   struct log {
     int routed = 0;
@@ -53,7 +53,7 @@ struct Fusing : Reference<double> {
   }
 };
 
-/// The result and the gradient by the input of a layer.
+/// The result and the gradient of the input of a layer.
 template <class L, class Backend>
 std::vector<double> run(Backend backend, std::initializer_list<double> weights = {0.1, 0.2}) {
   Module<L, Backend> m(1, backend);
@@ -92,7 +92,7 @@ TEST_CASE("fuse: what nobody reads of a router is not wanted") {
   CHECK(run<L>(backend, {0.1}) == run<L>(Reference<double>{}, {0.1}));
   CHECK(routed.routed == 1);
   CHECK((routed.p_sum && routed.chosen_sum));
-  CHECK(!(routed.log_sum || routed.squares || routed.chosen || routed.order));  // the order is of shared heads, too
+  CHECK(!(routed.log_sum || routed.squares || routed.chosen || routed.order));  // the order includes shared heads
 }
 TEST_CASE("fuse: logits with noise are not only a product, so they are not fused") {
   using L = Moa<6, 4, SoftmaxTopK<5, 2, noise<>>, causal>;
@@ -122,7 +122,7 @@ TEST_CASE("fuse: the steps of a program that has no such kernel stay as they are
   CHECK(std::is_same_v<fuse<Reference<double>, steps>, steps>);
   CHECK(fuse<Fusing, steps>::size == steps::size - 2);
 }
-/// A user's backend with a kernel of its own, and the pattern that says what it stands for.
+/// A user's backend with its own kernel, and the pattern that it replaces.
 struct BothAtOnce : Reference<double> {
   int* used = nullptr;
   void softmax_of_product(view<double> z, view<double> p, view<double const> a, view<double const> b) const {
@@ -183,7 +183,7 @@ TEST_CASE("fuse: what follows from the choices is done with them wherever it sta
   using z = decltype(upcast(x{} % W{}));
   using p = decltype(softmax(z{}));
   using index = decltype(arg_top_k<size<2>>(p{}));
-  // The choices themselves are read, and the sum of the probabilities by the gradient only.
+  // The choices themselves are read, and the sum of the probabilities only by the gradient.
   using Y = decltype(gather_cols(p{}, index{}) * row_sum(one_hot(index{})) * log_sum_exp(z{}) + square(sum(p{})));
   std::vector<double> found[2];
   Fusing::log routed;

@@ -111,7 +111,7 @@ TEST_CASE("listing: values live from the call that writes them to the last that 
     }
   }
   CHECK(value_of(l, "listing_test::h").first == 1);
-  CHECK(value_of(l, "listing_test::h").kept);  // a backward pass, which may be repeated, reads it
+  CHECK(value_of(l, "listing_test::h").kept);  // read by a backward pass, which may be repeated
 }
 
 struct rows_of_V : size<dynamic> {};

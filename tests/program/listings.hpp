@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Committed listings, listings/<name>.txt: the kernel calls of each layer, so that a change of them is a change of a
-// text.
+// Committed listings, listings/<name>.txt: the kernel calls of each layer, so that a change of calls changes a text
+// file.
 
 #include <doctest/doctest.h>
 
@@ -21,7 +21,7 @@ inline std::string text_of_file(std::string const& path) {
   text << file.rdbuf();
   return text.str();
 }
-/// The first line in which they differ.
+/// The first line that differs.
 inline std::string first_difference(std::string const& a, std::string const& b) {
   std::istringstream in_a(a), in_b(b);
   for (int n = 1;; ++n) {
@@ -35,7 +35,7 @@ inline std::string first_difference(std::string const& a, std::string const& b) 
   }
 }
 
-/// Compares a listing with listings/<name>.txt, or writes that.
+/// Compares a listing with listings/<name>.txt, or writes this file.
 inline void check_listing(Listing const& listing, std::string const& name) {
   std::string const path = std::string(HEADMIX_TEST_CASES) + "/../program/listings/" + name + ".txt";
   std::string const found = listing.text();
@@ -46,8 +46,8 @@ inline void check_listing(Listing const& listing, std::string const& name) {
   CHECK((found == expected));
 }
 
-/// The listing of a layer over 6 tokens: their number is set, no pass is run, so no address nor scratch memory is in
-/// it, which differ between machines.
+/// The listing of a layer over 6 tokens. No pass is run, so it has no addresses and no scratch memory, which differ
+/// between machines.
 template <class L, class Backend, class Mode = training, Extent... X>
 Listing listing_of(size_value<X>... sizes) {
   Module<L, Backend, Mode> m(uninitialized{}, Backend(), sizes...);

@@ -160,7 +160,7 @@ TEST_CASE("misuse: a gradient that shares memory with its value") {
   view<double> overlapping(v + 20, 3, 4);
   overlapping.row_stride = 3;
   CHECK(says(error_of([&] { p.program.bind(x{}, {v, 3, 4}, overlapping); }), "[3, 4] with strides [3, 1] has not"));
-  // Value and gradient as the halves of a matrix share none.
+  // Value and gradient are halves of a matrix, so they do not overlap.
   view<double> value(v, 3, 4), gradient(v + 4, 3, 4);
   value.row_stride = gradient.row_stride = 8;
   p.program.bind(x{}, value, gradient);
@@ -191,7 +191,7 @@ TEST_CASE("misuse: sizes whose products no memory can hold, or that are negative
   rows.rows = Index{1} << 48;
   CHECK(says(error_of([&] { m.forward(rows); }), "more than the"));
 }
-/// An executor with the given number of threads, which may change.
+/// An executor whose number of threads changes.
 struct moody {
   Index threads = 1;
   int* countdown = nullptr;  ///< tasks until one fails

@@ -73,7 +73,7 @@ TEST_CASE("observe: the first number that is not finite, with its call, value an
           check_finite(m, [&] { m.forward({x.data(), 6, 8}); });
         }) == "headmix: call 0, matmul(x, W_q): matmul#0 is not finite at [0, 2, 0], in a value of extents [6, 8]");
   CHECK(error_of([&] { m.backward({dy.data(), 6, 8}); }).find("the last forward() failed") != std::string::npos);
-  m.forward({x.data(), 6, 8});  // nobody looks
+  m.forward({x.data(), 6, 8});  // not observed
 }
 
 TEST_CASE("observe: several programs, one in the other, and each on its own thread") {

@@ -54,7 +54,7 @@ constexpr auto own_chain() {
   }
 }
 
-/// a + b, which may lie where a did.
+/// a + b, which may overwrite a.
 template <int InPlace>
 struct sum_of_both : operation {
   static constexpr int in_place = InPlace;
@@ -170,7 +170,7 @@ TEST_CASE("program: in inference the memory of a chain does not grow with its de
   CHECK(workspace_of<decltype(chain<4>()), inference>(100) <= 3 * aligned(100 * 4 * sizeof(double)));
 }
 TEST_CASE("program: memory is used again inside the backward pass") {
-  // Forward values must survive; what the backward pass adds stays the same however deep the chain is.
+  // Forward values are kept; the memory that the backward pass adds does not depend on the depth of the chain.
   auto const extra = [](std::size_t all, int depth) {
     return all - static_cast<std::size_t>(2 * depth) * aligned(100 * 4 * sizeof(double));
   };
@@ -395,19 +395,19 @@ TEST_CASE("program: an output lies where an operand did that nobody reads any mo
     auto const y = p.forward();
     return std::pair(std::vector<double>(y.data, y.data + y.size()), p.program.workspace_bytes());
   };
-  // A product, the sum where it is.
+  // A sum may overwrite a product.
   auto const apart = made(make<sum_of_both<0>>(x{} % W{}, x{})), together = made(make<sum_of_both<1>>(x{} % W{}, x{}));
   CHECK(together.first == apart.first);
   CHECK(apart.second == together.second + bytes);
-  // A leaf, and a product that is read later, keep their memory.
+  // A leaf, and a product that is read later, are not overwritten.
   CHECK(made(make<sum_of_both<1>>(x{}, x{} % W{})) == made(make<sum_of_both<0>>(x{}, x{} % W{})));
   auto const again = []<int n>(std::integral_constant<int, n>) {
     return make<sum_of_both<n>>(x{} % W{}, x{}) % V{} + (x{} % W{}) % V{};
   };
   CHECK(made(again(std::integral_constant<int, 1>{})) == made(again(std::integral_constant<int, 0>{})));
-  // So does one that is read twice.
+  // Neither is a product that is read twice.
   CHECK(made(make<sum_of_both<1>>(x{} % W{}, x{} % W{})) == made(make<sum_of_both<0>>(x{} % W{}, x{} % W{})));
-  // So does a part of a product, which is a view.
+  // Neither is a view of a product.
   CHECK(made(make<sum_of_both<1>>(t(t(x{} % W{})), x{})).first == apart.first);
 }
 

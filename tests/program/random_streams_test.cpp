@@ -28,7 +28,7 @@ using namespace headmix;
 
 namespace {
 
-/// 1 where a number is above the median of its distribution, else 0.
+/// 1 for a number above the median of its distribution, else 0.
 using Bits = std::vector<int>;
 
 /// The share of equal bits, in standard deviations from 1/2.
@@ -54,7 +54,7 @@ struct Drawn {
   std::string what;
   Bits bits;
 };
-/// Fails where two draws are alike more, or less, than independent ones are: 5 standard deviations.
+/// Fails if two draws agree more, or less, often than independent ones: by 5 standard deviations.
 void check_independent(std::vector<Drawn> const& all) {
   for (std::size_t i = 0; i < all.size(); ++i) {
     for (std::size_t j = i + 1; j < all.size(); ++j) {
@@ -70,7 +70,7 @@ void check_independent(std::vector<Drawn> const& all) {
 
 constexpr Index tokens_of_batch = 32;
 
-/// A buffer that starts at random, beside noise.
+/// A buffer with random initial values, and noise.
 struct Noise {
   struct x : input<tokens, size<16>> {};
   struct B : buffer<size<16>, size<32>> {
@@ -90,7 +90,7 @@ struct Dropped {
   using losses = type_list<>;
   using observed = type_list<>;
 };
-/// Hashes of 24 bits of these names are equal.
+/// Two names with equal 24-bit hashes.
 struct TwoUses {
   using x = Dropped::x;
   static constexpr auto first = use<Dropped, "dec17.cross">(x{});
@@ -134,7 +134,7 @@ TEST_CASE("random streams: uses of a layer, and modules of a model, have masks o
     auto const y = m.forward({x.data(), tokens_of_batch, 16});
     Bits first, second;
     for (Index i = 0; i < y.size(); ++i) {
-      first.push_back(y.data[i] == 2 || y.data[i] == 6);  // 2 of one use, 4 of the other
+      first.push_back(y.data[i] == 2 || y.data[i] == 6);  // 2 from one use, 4 from the other
       second.push_back(y.data[i] >= 4);
     }
     all.push_back({"the first use in module " + std::to_string(module), first});
@@ -159,7 +159,7 @@ TEST_CASE("random streams: no two draws of a seed share a block of Philox") {
     }
   };
   std::uint32_t const numbers[] = {0, 1, 2, 3, 4, 5, 256, 65535}, steps[] = {0, 1, 2, 0xFFFFFFFF};
-  // The counter is a bijection of what it is made of; here are the numbers that are put into it.
+  // The counter is a bijection of its inputs; these are the inputs in use.
   for (std::uint64_t const seed : {0U, 7U}) {
     for (std::uint32_t s = 0; s < static_cast<std::uint32_t>(random_stream::gating_noise); ++s) {
       for (auto const number : numbers) {
@@ -178,14 +178,14 @@ TEST_CASE("random streams: no two draws of a seed share a block of Philox") {
       }
     }
   }
-  // The seeds of names are no words of a program's own streams.
+  // Seeds from names are not words of a program's own streams.
   std::uint64_t hash = detail::fnv1a_basis;
   for (char const c : std::string("0.attn")) hash = detail::fnv1a(hash, static_cast<unsigned char>(c));
   auto const b = Random(7, 0x6e616d65).block(hash);
   CHECK(named_seed(7, "0.attn") != (std::uint64_t{b.word[0]} << 32 | b.word[1]));
 }
 TEST_CASE("random streams: stochastic rounding rounds by words of its own") {
-  // Half of the distance between two numbers of bfloat16 is added: up, or not.
+  // Adds half of the distance between two bfloat16 numbers: rounded up or not.
   auto const rounds = [](std::uint64_t seed, std::vector<std::string_view> const& names, auto make) {
     std::vector<Drawn> all;
     std::vector<std::vector<bfloat16>> w(names.size(), std::vector<bfloat16>(512, bfloat16(1.F))),
@@ -213,10 +213,10 @@ TEST_CASE("random streams: stochastic rounding rounds by words of its own") {
   auto const first = rounds(7, {"W_k", "W_q"}, sgd), second = rounds(7, {"W_v"}, sgd), third = rounds(7, {"W_q"}, sgd),
              twice = rounds(7, {"W_1", "W_1"}, sgd);
   all.insert(all.end(), first.begin(), first.end());
-  all.insert(all.end(), second.begin(), second.end());  // of another optimiser with the same seed
-  all.insert(all.end(), twice.begin(), twice.end());    // of two modules
+  all.insert(all.end(), second.begin(), second.end());  // from another optimiser with the same seed
+  all.insert(all.end(), twice.begin(), twice.end());    // from two modules
   check_independent(all);
-  // A parameter's rounding does not depend on which others the optimiser moves.
+  // The rounding of a parameter does not depend on the other parameters of the optimiser.
   for (std::size_t step = 0; step < 3; ++step) CHECK(first[2 * step + 1].bits == third[step].bits);
 }
 TEST_CASE("random streams: parts of a parameter are rounded as the whole is") {

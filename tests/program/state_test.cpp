@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The state of a program: only completed passes count, and after an error nothing runs on older values.
+// The state of a program: only completed passes count, and after an error no pass uses older values.
 
 #include "headmix/program/run/state.hpp"
 
@@ -25,7 +25,7 @@ struct D : headmix::size<4> {};
 struct x : input<tokens, D> {};
 struct w : param<D, D> {};
 
-/// The reference, whose softmax or matrix product fails when it is told to.
+/// The reference with a softmax and a matrix product that fail on request.
 struct Failing : Reference<double> {
   bool* fails = nullptr;
   template <class T, class A>
@@ -73,8 +73,8 @@ TEST_CASE("state: a step that completes advances, a change falls back as far as 
   CHECK((f.program.state() == stage::forward_done && f.program.has_run()));
   f.backward();
   CHECK((f.program.state() == stage::backward_done && f.program.has_run()));
-  f.backward();  // again
-  f.bind(3);     // the same
+  f.backward();  // repeated
+  f.bind(3);     // with the same memory
   CHECK(f.program.state() == stage::backward_done);
   f.program.bind(x{}, {f.b.data(), 3, 4});
   CHECK((f.program.state() == stage::planned && !f.program.has_run()));
@@ -92,7 +92,7 @@ TEST_CASE("state: a backward pass is refused with the reason") {
   f.bind(2);
   CHECK_REFUSED(f, "x was bound to memory of other extents");
   f.bind(3);
-  CHECK_REFUSED(f, "x was bound to memory of other extents");  // the first reason stays
+  CHECK_REFUSED(f, "x was bound to memory of other extents");  // the first reason is kept
   f.program.forward();
   f.program.bind_workspace(f.other.bytes());
   CHECK_REFUSED(f, "another workspace was bound");
@@ -160,7 +160,7 @@ TEST_CASE("state: what an operation refuses is refused by every try of a module"
       CHECK_THROWS_WITH_AS(m.forward({in.data(), 600, 8}), Contains("is for 4 keys, sequence 0 has 600"), Error);
       CHECK_THROWS_WITH_AS(m.backward({in.data(), 600, 8}), Contains("the last forward() failed"), Error);
     }
-    // An error before anything was bound counts as well.
+    // An error before the first binding counts as well.
     m.forward({in.data(), 4, 8});
     CHECK_THROWS_AS(m.forward({in.data(), 4, 8}, uniform(3, 1)), Error);
     CHECK_THROWS_WITH_AS(m.backward({in.data(), 4, 8}), Contains("the last forward() failed"), Error);
@@ -177,7 +177,7 @@ TEST_CASE("state: after set_randomness() a backward pass would meet another pass
   auto const backward = [&] { m.backward({in.data(), 8, 4}, {0, 0}); };
   m.set_randomness(randomness(5, 1));
   forward();
-  m.set_randomness(randomness(5, 1));  // the same
+  m.set_randomness(randomness(5, 1));  // the same key
   backward();
   for (randomness const other : {randomness(5, 2), randomness::off()}) {
     m.set_randomness(other);
@@ -186,7 +186,7 @@ TEST_CASE("state: after set_randomness() a backward pass would meet another pass
                            "headmix: backward() cannot follow the last forward(): set_randomness() was called after it",
                            Error);
     }
-    static_cast<void>(m.loss<0>());  // what the pass computed is there
+    static_cast<void>(m.loss<0>());  // results of the pass remain valid
     forward();
     backward();
   }
@@ -198,15 +198,15 @@ TEST_CASE("state: a result is no input of the pass that overwrites it") {
   auto const y = m.forward({in.data(), 8, 4});
   CHECK_THROWS_WITH_AS(m.forward(y), Contains("x lies in the workspace, which the pass overwrites"), Error);
   CHECK_THROWS_WITH_AS(m.backward({in.data(), 8, 4}), Contains("the last forward() failed"), Error);
-  // Also where the workspace would grow, and its memory be another one's.
+  // Also if the workspace would grow, and its memory belongs to another owner.
   auto const longer = m.forward({in.data(), 90, 4}, uniform(90, 1));
   CHECK_THROWS_WITH_AS(m.forward(longer, uniform(1, 90)), Contains("x lies in the workspace"), Error);
-  // Neither may a gradient that a pass adds to, whenever it was bound.
+  // Gradients that a pass adds to must not overlap either, at whatever time they were bound.
   Fixture f;
   f.program.forward();
   f.program.bind(w{}, {f.a.data(), 4, 4}, {f.workspace.as<double>(), 4, 4});
   CHECK_THROWS_WITH_AS(f.backward(), Contains("the gradient of w lies in the workspace"), Error);
-  // dy may lie there, and so may the input of another module.
+  // dy may overlap it, and so may the input of another module.
   auto const again = m.forward({in.data(), 8, 4});
   other.forward(again);
   m.backward(again);

@@ -59,7 +59,7 @@ TEST_CASE("first_choice_balance: the gradient by the logits is that of its formu
   auto const index = route.program.get(r::index);
   std::array<double, 4> share{};
   for (Index t = 0; t < n; ++t) share[static_cast<std::size_t>(index(t, 0))] += 1.0 / n;
-  // (E / S) p_e (f_e - sum_j p_j f_j), and W_g has x times that.
+  // (E / S) p_e (f_e - sum_j p_j f_j); the gradient of W_g is x times it.
   for (Index e = 0; e < 4; ++e) {
     for (Index i = 0; i < 3; ++i) {
       double expected = 0;

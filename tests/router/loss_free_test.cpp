@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Balancing without a loss, and its selection bias: a buffer, which belongs to the module.
+// Balancing without a loss, and the selection bias, a buffer of the module.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ std::vector<float> numbers(std::size_t n) {
   return x;
 }
 
-/// The most loaded expert's share of the tokens, before and after 200 steps.
+/// The share of tokens of the most loaded expert, before and after 200 steps.
 template <class L>
 void balances(double from, double to) {
   CHECK(gradcheck(L::y, at<tokens>(7)).ok());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Every router with every loss: the loss works and its gradient is right, or the options refuse it. The reasons are in
+// Every router with every loss: the loss has a right gradient, or the options refuse it. The reasons are in
 // tests/fail/loss_*.cpp.
 
 #include <array>
@@ -18,12 +18,12 @@ namespace {
 
 struct D : size<4> {};
 struct x : input<tokens, D> {};
-/// Queries of five heads of two.
+/// Queries of five heads of width two.
 struct q : input<tokens, size<10>> {};
 
 using all_losses = type_list<loss::load_balance, loss::first_choice_balance, loss::z, loss::z_with_padding,
                              loss::head_balance, loss::head_balance_unscaled, loss::cv_squared>;
-/// Which of them a schema of options refuses: a 1 in the place of each.
+/// The losses that a schema of options refuses: a 1 in the place of each.
 template <class Options, class... L>
 constexpr std::array<int, sizeof...(L)> refused_of(type_list<L...>) {
   return {Options::template is_refused<L>...};
@@ -37,8 +37,7 @@ constexpr auto weighed_sum(type_list<A...>) {
   return []<int... I>(std::integer_sequence<int, I...>) { return ((number<I + 1>{} * A{}) + ...); }
   (std::make_integer_sequence<int, sizeof...(A)>{});
 }
-/// The losses that the router has are as many as were asked for, and their gradients are right for several rows, one
-/// and none.
+/// The router has the expected number of losses, with right gradients for several rows, one and none.
 template <class Route, int Expected>
 void check() {
   static_assert(Route::losses::size == Expected, "a loss was dropped");
@@ -50,13 +49,13 @@ void check() {
   }
 }
 
-/// p and chosen of a route, and a loss.
+/// The values p and chosen of a route, and a loss.
 template <class Route, int Which>
 struct values {
   using loss = nth<Which, typename Route::losses>;
   TestProgram<roots<type_of<decltype(Route::p)>, type_of<decltype(Route::chosen)>, loss>> p{at<tokens>(7)};
-  double sum_of_products = 0;  ///< of the mean probability of an expert and the share of rows that chose it
-  double first = 0;            ///< the same of first choices
+  double sum_of_products = 0;  ///< sum of mean probability times share of rows, over the experts
+  double first = 0;            ///< likewise, with first choices only
   Index experts, top_k;
 
   values() {
@@ -110,7 +109,7 @@ using query_route = typename QueryNorm<Shared, Routed, 2, load_balance, first_ch
 
 }  // namespace
 
-// In the order of all_losses.
+// Digits are in the order of all_losses.
 static_assert(refused<SoftmaxTopK<5, 2>> == nothing, "SoftmaxTopK takes all losses");
 static_assert(refused<SoftmaxTopK<dynamic, dynamic>> == nothing, "SoftmaxTopK takes all losses");
 static_assert(refused<TwoStage<2, 4, 2>> == std::array{0, 0, 0, 1, 0, 0, 0}, "TwoStage sees no rows of padding");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Routers with non-finite logits in some rows: their choices there, and no effect on other rows.
+// Routers with non-finite logits in some rows: the choices in these rows, and no effect on other rows.
 
 #include "../test_program.hpp"
 #include "headmix/backend/cpu.hpp"
@@ -34,8 +34,8 @@ struct routed {
   }
 };
 
-/// In rows without finite logits the first ones are chosen, of those that there are to choose among, with weights that
-/// are not finite either where the router weighs what it chose.
+/// In rows without finite logits the first experts are chosen, with non-finite weights if the router weighs its
+/// choices.
 template <class Router, class Scalar, class Backend>
 void check_choices(std::vector<Int> const& first, bool weighs) {
   routed<Router, Scalar, Backend> const plain(false), odd(true);

@@ -78,7 +78,7 @@ TEST_CASE("router options: at the start the noise is log 2 + 0.01 wide, and the 
   for (Index i = 0; i < z.size(); ++i) square += z.data[i] * z.data[i] / static_cast<double>(z.size());
   CHECK(std::abs(std::sqrt(square) - 0.7031) < 0.01);
   CHECK(p.program.get(r::z_2)(0, 0) > 1.05 * std::log(5.0) * std::log(5.0));
-  // Evaluation: no noise, and z is log 5 for all.
+  // In evaluation there is no noise, and z is log 5 for all.
   p.values(random_key{}).assign(6, 0);
   p.forward();
   CHECK(close(p.program.get(r::z_2)(0, 0), std::log(5.0) * std::log(5.0)));

@@ -13,7 +13,7 @@ using namespace headmix;
 
 namespace {
 
-/// The TopK best experts of the TopGroups groups whose two best are best.
+/// The TopK best experts of the TopGroups groups with the best pairs of experts.
 template <Index Experts, Index Groups, Index TopGroups, Index TopK>
 struct GroupLimited {
   struct experts : size<Experts> {};
@@ -51,7 +51,7 @@ struct columns_choose : operation {
     }
   }
 };
-/// Every expert takes as many tokens as makes PerToken experts for a token, on average.
+/// Every expert takes so many tokens that a token has PerToken experts on average.
 template <Index Experts, Index PerToken>
 struct ExpertChoice {
   struct experts : size<Experts> {};
@@ -69,7 +69,7 @@ struct ExpertChoice {
 };
 static_assert(RouterPolicy<GroupLimited<12, 4, 2, 3>> && RouterPolicy<ExpertChoice<6, 2>>);
 
-/// Counts the rows that products with the weights of experts are about.
+/// Counts the rows of products with weights of experts.
 struct counting : Reference<double> {
   inline static Index rows = 0;
   void grouped_gemm(view<double> y, view<double const> x, view<double const> w, view<Int const> perm,
@@ -110,7 +110,7 @@ TEST_CASE("own routers: experts choose tokens, and a choice of -1 costs no produ
     for (Index e = 0; e < 6; ++e) load[static_cast<std::size_t>(e)] += m.observed()(t, e) == e ? 1 : 0;
   }
   CHECK(load == std::array<Index, 6>{12, 12, 12, 12, 12, 12});
-  // Of 36 * 6 slots, 36 * 2 are chosen; one product is of slots, the other one sums them.
+  // Of 36 * 6 slots, 36 * 2 are chosen; one product computes slots, the other sums them.
   CHECK(counting::rows == 72);
 }
 

@@ -119,8 +119,8 @@ TEST_CASE("query norm: the loss, and its value at balance") {
   CHECK(close(p.forward()(0, 0), 4));
 }
 
-/// Two lengths differ from their mean by the same amount whatever they are, so the probabilities of two heads are
-/// constants: in float, too.
+/// Two lengths always differ from their mean by the same amount, so the probabilities of two heads are constants, also
+/// in float.
 TEST_CASE("query norm: the probabilities of two heads have no gradient, in float") {
   struct two : input<tokens, size<2 * H>> {};
   using P = QueryNorm<0, 2, 1>::route<two>;

@@ -18,7 +18,7 @@ struct z : input<tokens, D> {};
 struct W : param<D, D> {};
 struct word : selection<tokens, size<1>, D> {};
 
-// Nothing is held.
+// Expressions have no members.
 using layer = Moa<8, 4, SoftmaxTopK<4, 2>, causal>;
 static_assert(std::is_empty_v<x> && std::is_empty_v<decltype(x{} % W{})>);
 static_assert(std::is_empty_v<std::remove_cv_t<decltype(layer::y)>> &&
@@ -39,8 +39,8 @@ using program = Program<roots<std::remove_cv_t<decltype(layer::y)>>, Reference<f
 static_assert(leaves_of<roots<std::remove_cv_t<decltype(layer::y)>>>::size == 6);
 static_assert(
     contains<program::forward_steps, run_kernel<std::remove_cv_t<decltype(sort_by_expert(layer::r::index))>>>);
-// Heads that are off are not computed: not their queries where the router reads the layer's input, and in inference not
-// their attention.
+// Inactive heads are not computed: neither their queries, if the router reads the layer's input, nor in inference their
+// attention.
 template <class Y>
 using values_in = nodes_of<roots<std::remove_cv_t<Y>>>;
 using mixture = Moh<8, 4, TwoStage<1, 3, 2>, causal>;
@@ -72,7 +72,7 @@ static_assert(Pointwise<decltype(x{} + z{})> && Pointwise<number<1>> && !Pointwi
 static_assert(Selection<word> && !Selection<x>);
 static_assert(Parameter<W> && !Parameter<x> && !Parameter<word>);
 
-// Every operand of a pointwise operation is held against the first one.
+// Every operand of a pointwise operation is compared with the first one.
 static_assert(same<pointwise::checks<x>, type_list<>> && !same<pointwise::checks<x, W>, type_list<>> &&
               !same<pointwise::checks<x, x, W>, pointwise::checks<x, x>>);
 
@@ -102,7 +102,7 @@ struct blind {};
 static_assert(AttentionMask<full> && AttentionMask<causal> && AttentionMask<sliding_window<1>> && AttentionMask<even>);
 static_assert(!AttentionMask<blind> && !AttentionMask<int> && dense_mask<causal> && !dense_mask<even>);
 
-/// Everything goes to the first expert.
+/// Every row chooses the first expert.
 struct first_expert {
   struct experts : size<3> {};
   struct top_k : size<1> {};
@@ -137,7 +137,7 @@ static_assert(LayerPolicy<Moh<8, 4, first_expert>> && LayerPolicy<Moh<8, 4, TwoS
 static_assert(ReadsQueries<QueryNorm<1, 3, 2>> && !ReadsQueries<TwoStage<1, 3, 2>> && !ReadsQueries<int>);
 static_assert(LayerPolicy<Moa<8, 4, first_expert>> && !LayerPolicy<x> && !LayerPolicy<int>);
 
-/// An expert whose experts have no function, and one that gives the same for every row.
+/// An expert without a function of its mixture, and one whose result is equal for all rows.
 struct without_mixture {
   template <Extent E, Extent D, class = void>
   struct experts {};

@@ -18,7 +18,7 @@ namespace {
 
 constexpr Index mega = 1'000'000, giga = 1'000'000'000;
 
-/// True when n, rounded to the digits that a table prints, is what it prints.
+/// True if n, rounded to the digits of a table, equals the printed text.
 constexpr bool prints(Index n, std::string_view text, Index unit) {
   Index digits = 0;
   bool fraction = false;
@@ -76,7 +76,7 @@ constexpr Index translator_macs(translator m, Index words) {
   return attention + feed_forward + length * linear(m.width, words);
 }
 
-/// With as many keys as queries a dense cross-attention costs what a self-attention costs.
+/// With as many keys as queries a dense cross-attention costs as much as a self-attention.
 template <Index Width, Index Heads>
 constexpr Index dense_macs(translator m, Index words) {
   using encoder = MultiHead<Width, Heads, 64>;
@@ -131,14 +131,14 @@ constexpr Index language_model_parameters(Index attention) {
   Index const head = linear_with_bias(width, width) + layer_norm(width) + words;
   return embedding + layers * layer + head;
 }
-/// MultiHead has no biases: four, of the model's width.
+/// MultiHead has no biases: add four of the model's width.
 constexpr Index dense_language_model = language_model_parameters(count_parameters<MultiHead<512, 8, 64>>() + 4 * 512);
 template <Index K, Index E, Index D>
 constexpr Index language_model = language_model_parameters(
     count_parameters<Moa<512, D, SoftmaxTopK<E, K>, query_bias, key_bias, value_bias, output_bias>>());
 
 static_assert(row(dense_language_model, "51.34", "51.336"));
-// 8K8E128D: 52.444 M, printed 52.45
+// 8K8E128D has 52.444 M, printed 52.45
 static_assert(row(language_model<8, 8, 256>, "61.89", "61.892"));
 static_assert(row(language_model<8, 16, 256>, "78.75", "78.751"));
 static_assert(row(language_model<8, 32, 256>, "112.47", "112.469"));
@@ -186,7 +186,8 @@ constexpr Index moh_language_model(Index layers, Index width, Index hidden, Inde
 template <Index Layers, Index Width, Index Hidden, Index Heads>
 constexpr Index dense_model = moh_language_model(Layers, Width, Hidden,
                                                  count_parameters<MultiHead<Width, Heads, Width / Heads, causal>>());
-/// Shared of the heads are always on, TopK of the others for a token: parameters do not depend on that.
+/// Shared heads are always active, and TopK of the others for a token, on which the number of parameters does not
+/// depend.
 template <Index Layers, Index Width, Index Hidden, Index Heads, Index Shared, Index TopK>
 constexpr Index moh_model =
     moh_language_model(Layers, Width, Hidden,
@@ -223,7 +224,7 @@ struct layers {
   static constexpr Index active = Layers * router::top_k::value, all = Layers * router::experts::value;
   static_assert(all == Layers * Heads);
 };
-/// Active heads of all, in percent, as it is printed.
+/// Active heads in percent of all, as printed.
 template <class... L>
 constexpr bool share_prints(std::string_view text) {
   constexpr Index active = (L::active + ...), all = (L::all + ...);

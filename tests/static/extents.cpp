@@ -34,7 +34,7 @@ static_assert(same<over<times<N, N>, N>, N>);
 static_assert(plus_one<D>::value == 9 && plus_one<N>::value == dynamic);
 static_assert(size<0>::value == 0 && dynamic == -1);
 
-// Which sizes an extent is made of.
+// The sizes in an extent.
 static_assert(same<named_sizes<D>, type_list<>> && same<named_sizes<N>, type_list<N>>);
 static_assert(same<named_sizes<times<N, tokens>>, type_list<N, tokens>>);
 static_assert(same<named_sizes<plus_one<P>>, type_list<P>>);

@@ -36,7 +36,7 @@ constexpr auto mh_moe = [](Index split, Index top_k, Index hidden) {
   return expert_sizes{.hidden = hidden, .experts = split, .top_k = top_k, .matrices = 2};
 };
 static_assert(is_quadratic([](Index d) { return mh_moe_flops(d, 3, mh_moe(3, 1, 3 * d)); }, 16, 12));
-// (6) spelled out, with k of h sub-tokens' experts.
+// (6) written out, with the experts of k of h sub-tokens.
 static_assert([] {
   Index const d = 24, h = 4, k = 2, f = 36;
   return mh_moe_flops(d, h, mh_moe(h, k, f)) == 2 * (2 * d * d - d) + (4 * d * f - d - f * h) * k;
@@ -61,7 +61,7 @@ static_assert(exactly({3 * parity_experts(d, sparse, 2, 768).numerator, parity_e
                       124));
 static_assert(parity_experts(d, sparse, 2, 768).nearest(8) == 40);
 static_assert(exactly(parity_experts(d, sparse, 3, 512), 93) && parity_experts(d, sparse, 3, 512).nearest(8) == 96);
-// The fine-grained mixture of the paper, top-2 of 16 experts of half the width, has the same cost, and so the same.
+// The paper's fine-grained mixture, top-2 of 16 experts of half the width, has equal cost.
 constexpr expert_sizes fine_grained = {.hidden = 1024, .experts = 16, .top_k = 2};
 static_assert(exactly(parity_hidden(d, fine_grained, 3), 512) && exactly(parity_experts(d, fine_grained, 3, 512), 93));
 
@@ -86,7 +86,7 @@ static_assert(weights_of<smoe> == 37'748'736 && weights_of<fine> == weights_of<s
               weights_of<exact_three> == weights_of<smoe>);
 static_assert(weights_of<two<>> == 36'569'088 && weights_of<three<>> == 38'928'384);
 
-// The router, which the paper leaves out: d E products whatever h is, d E / h parameters.
+// The router, which the paper leaves out: d E products for any h, and d E / h parameters.
 template <class L>
 constexpr Index router_products = count_macs<L>(at<tokens>(1)) - products<L>;
 template <class L>
@@ -94,13 +94,13 @@ constexpr Index router_weights = count_parameters<L>() - weights_of<L>;
 static_assert(router_products<smoe> == 6'144 && router_products<two<>> == 30'720 && router_products<three<>> == 73'728);
 static_assert(router_weights<smoe> == 6'144 && router_weights<two<>> == 15'360 && router_weights<three<>> == 24'576);
 
-// Products are half of the equations' numbers, whose sums are one fewer for each number of a result: d of head and
-// merge each, and of every chosen expert d_moe twice and its row.
+// The number of products is half of the equations' number, whose sums are one fewer for each number of a result: d each
+// for head and merge, and 2 d_moe plus a row for every chosen expert.
 static_assert(mh_moe_flops(d, 3, {.hidden = 512, .experts = 96, .top_k = 3}) ==
               2 * products<three<>> - 2 * d - 3 * 3 * (2 * 512 + d / 3));
 static_assert(smoe_flops(d, sparse) == 2 * products<smoe> - (2 * 2048 + d));
 
-// ---- what options add, and ternary weights do not ----
+// ---- terms that options add; ternary weights add none ----
 
 using shared = shared_expert<FeedForward<2048>>;
 static_assert(products<three<shared>> == products<three<>> + 3 * d * 2048);
@@ -118,7 +118,7 @@ using in_weights = MhMoe<d, 3, router<96, 3>, FeedForward<512, W>, shared_expert
 static_assert(products<in_weights<weights::ternary>> == products<three<shared>>);
 static_assert(products<in_weights<weights::packed>> == products<three<shared>>);
 static_assert(count_parameters<in_weights<weights::packed>>() == count_parameters<three<shared>>());
-// One choice fewer saves products and no parameters.
+// One choice fewer saves products, not parameters.
 using two_of_three = MhMoe<d, 3, router<96, 2>, FeedForward<512>>;
 static_assert(products<three<>> - products<two_of_three> == 3 * d * 512);
 static_assert(count_parameters<three<>>() == count_parameters<two_of_three>());

@@ -14,7 +14,7 @@ namespace {
 
 using namespace headmix;
 
-/// A backend of a user's: the reference, but the kernels that `faults` names get one element wrong.
+/// A user's backend: the reference, with one wrong element in the kernels that `faults` names.
 struct Mine {
   using scalar = double;
   static constexpr bool host_memory = true;
@@ -161,7 +161,7 @@ TEST_CASE("conformance: a backend of the user's [slow]") {
   CHECK(found.skips.size() == 12);  // all optional kernels, and large sizes
   CHECK(found.text().find("packed_gemm: not checked, the backend is no PackedGemm (contract/optional_kernels.hpp)\n") !=
         std::string::npos);
-  // The same kernels write the same bits.
+  // Equal kernels write equal bits.
   CHECK(backend_conformance(backend).digest == found.digest);
 }
 TEST_CASE("conformance: a wrong element of a kernel is reported by the name of that kernel and of no other [slow]") {
@@ -192,7 +192,7 @@ TEST_CASE("conformance: a wrong element of a kernel is reported by the name of t
                                          "attention_gradient",
                                          "attention_bias_gradient",
                                          "rotary"};
-  // Every second one, so that each has neighbours that are right.
+  // Every second kernel, so that each one has correct neighbours.
   for (std::size_t const first : {std::size_t{0}, std::size_t{1}}) {
     Mine backend;
     for (std::size_t i = first; i < kernels.size(); i += 2) backend.faults.insert(kernels[i]);
@@ -203,7 +203,7 @@ TEST_CASE("conformance: a wrong element of a kernel is reported by the name of t
     std::set<std::string> names;
     for (auto const& [kernel, times] : reported) {
       names.insert(kernel);
-      CHECK(times == 3);  // the first ones tell
+      CHECK(times == 3);  // only the first failures are recorded
     }
     CHECK(names == backend.faults);
   }

@@ -16,7 +16,7 @@ namespace {
 
 using namespace headmix;
 
-/// Gradients by operands of score maps in the scalar: they are sums in float.
+/// Gradients of operands of score maps in the scalar, where the contract has float.
 struct Narrow : Cpu<bfloat16> {
   template <AttentionMask Mask, class Map>
   void attention_operand_gradient(operand_gradients<bfloat16, Map::operands> const&,

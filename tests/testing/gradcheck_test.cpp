@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// gradcheck finds the faults that it is made for.
+// gradcheck finds the faults for which it exists.
 
 #include "headmix/testing/gradcheck.hpp"
 
@@ -18,7 +18,7 @@ namespace {
 struct C : size<3> {};
 struct a : input<tokens, C> {};
 
-/// The square, with a gradient that is wrong by a factor.
+/// The square, with a gradient wrong by a factor.
 struct wrong_square : pointwise {
   template <class T>
   static T f(T x) {
@@ -26,7 +26,7 @@ struct wrong_square : pointwise {
   }
   static constexpr auto vjp(auto dy, auto x, auto) { return grads(dy * x); }
 };
-/// A gradient of the wrong sign at one place only.
+/// A gradient with a wrong sign at one place.
 struct wrong_at_zero : pointwise {
   template <class T>
   static T f(T x) {
@@ -35,7 +35,7 @@ struct wrong_at_zero : pointwise {
   static constexpr auto vjp(auto dy, auto, auto) { return grads(dy); }
 };
 
-/// Adds a number more at every call: not reproducible.
+/// Adds another number in every call: not reproducible.
 struct drifting : Reference<double> {
   mutable double drift = 0;
   template <class T, class Tree>

@@ -26,7 +26,7 @@ parameter<T> whole(std::vector<T>& value, std::vector<T>& gradient, Index count,
 }  // namespace
 
 TEST_CASE("adamw: the first step moves by the rate, against the sign of the gradient") {
-  // m / (1 - beta1) = g and sqrt(v / (1 - beta2)) = |g|, whatever the betas are.
+  // m / (1 - beta1) = g and sqrt(v / (1 - beta2)) = |g| for any betas.
   std::vector<double> w{1, 1, 1}, g{0.5, -3, 0};
   AdamW<double> optimiser({whole(w, g, 1, 1, 3)}, {.beta1 = 0.7, .beta2 = 0.9, .eps = 0});
   g[2] = 1e-3;
@@ -145,7 +145,7 @@ TEST_CASE("adamw: parameters of bfloat16 are master weights in float, rounded") 
   REQUIRE(state.size() == 3);
   CHECK(state[2].name.starts_with("weight."));
   CHECK(state[2].value(0, 1) == w[1]);
-  // What is written to a parameter counts once the optimiser is told.
+  // A write to a parameter counts after the optimiser is informed.
   narrow_w[0] = bfloat16(2.f);
   narrow.parameters_changed();
   narrow.step(1e-4);
@@ -160,7 +160,7 @@ TEST_CASE("adamw: parameters of bfloat16 that are rounded at random move as floa
   for (auto const x : w) sum += static_cast<double>(x);
   CHECK(std::abs(sum / 2000 - 0.995) < 3e-4);
   CHECK(optimiser.state().size() == 2);
-  // What is not finite stays so.
+  // A non-finite number stays non-finite.
   g[0] = bfloat16(std::numeric_limits<float>::quiet_NaN());
   optimiser.step(1e-4);
   CHECK(std::isnan(static_cast<float>(w[0])));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Allocation failures at any point of construction, passes, steps, files and decoding: std::bad_alloc, no leak, no
-// change, and a repeated call gives equal bits. operator new is replaced for this executable.
+// change, and a repeated call gives equal bits. operator new of this executable is replaced.
 
 #include <doctest/doctest.h>
 
@@ -35,7 +35,7 @@ using Decoded = Moa<width, 4, SoftmaxTopK<3, 2>, causal>;
 constexpr Int offsets[] = {0, 4, 4, rows};
 segments three_sequences() { return ragged(offsets, 3); }
 
-/// For n = 1, 2, ... until there are enough: act(*make()) where the n-th allocation fails, then check(it, failed).
+/// For n = 1, 2, ..., until no allocation fails: act(*make()) with a failing n-th allocation, then check(it, failed).
 template <class Make, class Act, class Check>
 void with_every_failure(Make make, Act act, Check check) {
   for (long n = 1; n < 2000; ++n) {
@@ -74,7 +74,7 @@ std::vector<float> numbers(M const& m, bool of_gradients = false) {
 }
 std::vector<float> numbers(view<float const> v) { return {v.data, v.data + v.size()}; }
 
-/// A module, an optimiser and a decoder; copies of what they have.
+/// A module, an optimiser and a decoder, and copies of their state.
 struct Setting {
   Setting() {
     for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(Random(2).normal(i));
@@ -143,7 +143,7 @@ TEST_CASE("allocation failures: passes and steps") {
   auto const zeros = std::vector<float>(gradient.size(), 0.0f);
   auto const after_a_pass = [] {
     auto s = fresh();
-    s->m.forward(s->in(3));  // the next one is larger
+    s->m.forward(s->in(3));  // the next pass is larger
     s->m.continue_from(7, 0);
     return s;
   };

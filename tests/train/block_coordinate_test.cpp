@@ -41,7 +41,7 @@ struct Uses {
   using losses = type_list<>;
   using observed = type_list<>;
 };
-/// One that is repeated, between parameters of the network.
+/// A repeated layer, between parameters of the network.
 struct Block {
   using x = L::x;
   struct gain : param<L::model_dim> {};

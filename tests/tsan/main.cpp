@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Executors and layers on threads under ThreadSanitizer, which ends the program with a status of its own after a race.
-// Without OpenMP, since its runtime is not instrumented.
+// Executors and layers on threads under ThreadSanitizer, which ends the program with a special status after a race.
+// Without OpenMP, whose runtime is not instrumented.
 
 #include <cstdio>
 #include <string>
@@ -25,7 +25,7 @@ void expect(bool holds, char const* what) {
   ++failures;
 }
 
-/// Tasks and tasks inside of tasks write without any lock, each to its own place.
+/// Nested tasks write without a lock, each to its own place.
 template <Executor E>
 bool every_task_once(E& executor) {
   bool right = true;
@@ -46,7 +46,7 @@ void on_threads(int n, F f) {
   for (auto& t : threads) t.join();
 }
 
-/// A pool, the threads of a host, or an executor of a user's that starts threads for each call.
+/// A pool, the threads of a host, or a user's executor that starts threads for each call.
 struct chosen_executor {
   thread_pool* pool = nullptr;
   host_threads* host = nullptr;
@@ -66,7 +66,7 @@ using Layer = Moa<12, 8, SoftmaxTopK<4, 2>, causal>;
 using Backend = Cpu<float, chosen_executor>;
 constexpr Index sequences = 2, length = 40, width = 12;
 
-/// The result and the gradients, one after another, of the second of two passes.
+/// The result and the gradients of the second of two passes, concatenated.
 std::vector<float> results(chosen_executor& executor) {
   Module<Layer, Backend> m(3, Backend(executor));
   std::vector<float> x(sequences * length * width), dy(x.size()), all;
@@ -85,7 +85,7 @@ std::vector<float> results(chosen_executor& executor) {
   return all;
 }
 
-/// Bad input is an error while others compute on the same pool.
+/// Invalid input is an error while others compute on the same pool.
 bool is_refused(chosen_executor& executor) {
   Module<Layer, Backend> m(3, Backend(executor));
   std::vector<float> const x(5 * width);

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-# cmake -DLAUNCH=<mpirun;-n;4> -DRANKS=4 -DPROGRAM=<headmix-test-mpi> -DFAULT=<its argument> -DREASON=<regex> -P fault.cmake
-# ends, with another status than 0, leaves no process behind, and has one line of its own, the reason;
-# none where the reason is empty, since mpirun alone can name it.
+# cmake -DLAUNCH=<mpirun;-n;4> -DRANKS=4 -DPROGRAM=<headmix-test-mpi> -DFAULT=<argument> -DREASON=<regex> -P
+# fault.cmake: the program ends with a status other than 0, leaves no process behind, and prints one line, the reason;
+# none if the reason is empty, since then only mpirun can report it.
 cmake_minimum_required(VERSION 3.25)
 string(TIMESTAMP begin "%s")
 execute_process(COMMAND ${LAUNCH} ${PROGRAM} "${FAULT}" TIMEOUT 60 RESULT_VARIABLE status OUTPUT_VARIABLE output
@@ -16,7 +16,7 @@ elseif(status MATCHES "timeout")
 endif()
 
 string(REPLACE ";" "," lines "${errors}")
-string(REGEX REPLACE "[][]" "|" lines "${lines}") # which would join lines
+string(REGEX REPLACE "[][]" "|" lines "${lines}") # brackets would join lines
 string(REGEX REPLACE "\r?\n" ";" lines "${lines}")
 set(own ${lines})
 list(FILTER own INCLUDE REGEX "^(rank [0-9]+|ours): ")
@@ -31,7 +31,7 @@ elseif(NOT count EQUAL 1 OR NOT own MATCHES "^${REASON}$")
   message(FATAL_ERROR "expected the line '${REASON}', and no other one of a rank; ${said}")
 endif()
 
-# Not before mpirun has ended, and not much later.
+# Processes end after mpirun at the latest.
 string(REGEX MATCHALL "process [0-9]+" processes "${output}")
 list(LENGTH processes count)
 if(NOT count EQUAL RANKS)

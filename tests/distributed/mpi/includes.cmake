@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# cmake "-DCOMMAND=<compiler; flags>" -DINCLUDE=<folder> -P includes.cmake: what is not distributed/ includes nothing of it, and nobody
-# but its own headers anything of MPI and NCCL.
+# cmake "-DCOMMAND=<compiler; flags>" -DINCLUDE=<folder> -P includes.cmake: headers outside distributed/ include no
+# header of it, and only its own headers include those of MPI and NCCL.
 cmake_minimum_required(VERSION 3.25)
 file(GLOB_RECURSE headers RELATIVE "${INCLUDE}" "${INCLUDE}/headmix/*.hpp")
 list(FILTER headers EXCLUDE REGEX "^headmix/(distributed|interop|backend/open_mp)")

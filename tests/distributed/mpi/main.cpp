@@ -3,7 +3,7 @@
 // argument, a failing program (faults.cmake).
 
 #include "headmix/distributed/mpi.hpp"
-// Twice does no harm.
+// Including it twice is harmless.
 #include <signal.h>
 #include <unistd.h>
 
@@ -39,7 +39,7 @@ void operator delete(void* p, std::size_t, std::align_val_t) noexcept { std::fre
 
 namespace {
 
-/// Once the memory is there, rounds need no more.
+/// Once memory is allocated, rounds allocate nothing.
 void check_allocations(Mpi& c) {
   std::vector<float> x(50000, 1.f), y(50000);
   std::vector<Index> const counts(static_cast<std::size_t>(c.size()), 3000);
@@ -95,7 +95,7 @@ void check_by_engine() {
   Mpi c(MPI_COMM_WORLD, sums::by_engine);
   check_sums_by_engine<float>(c);
   check_sums_by_engine<double>(c);
-  // All other operations are as they were, and sums in the background go on while MPI adds.
+  // Other operations are unchanged, and asynchronous sums proceed while MPI adds.
   check_moves<float>(c);
   check_sums<bfloat16>(c);
   check_overlap(c);
@@ -103,7 +103,7 @@ void check_by_engine() {
   if (c.size() == 1) return;
   Index const last = c.size() - 1;
   float x[8]{};
-  // One of its own, since a rank that still waits for the last operation would fail in that.
+  // A separate communicator: a rank that still waits in the last operation would fail.
   Mpi apart(MPI_COMM_WORLD, sums::by_engine);
   std::string const text = error_of([&] {
     if (apart.rank() == last)
@@ -136,7 +136,7 @@ int check_all(Mpi& c) {
       Mpi again(MPI_COMM_WORLD);
       check_disagreement(again, number);
     }
-    // By ourselves, and nobody is left waiting.
+    // Fails on this rank, and no rank waits for ever.
     Mpi again(MPI_COMM_WORLD);
     if (again.rank() == 1) again.fail_all("no more");
     require(error_of([&] { again.barrier(); }) == "headmix: rank 1 has failed: no more", "fail_all ends all");
@@ -146,7 +146,7 @@ int check_all(Mpi& c) {
   return 0;
 }
 
-/// Sums, for a long time.
+/// Repeats sums for a long time.
 void go_on(Mpi& c, int turns = 1000000000) {
   std::vector<float> x(100000, 0.f);
   for (int i = 0; i < turns; ++i) {
@@ -160,7 +160,7 @@ void go_on(Mpi& c, int turns = 1000000000) {
   for (;;) pause();
 }
 
-/// The last rank does what `fault` says, in the middle of the work of all.
+/// The last rank runs `fault` while all ranks compute.
 int run_fault(Mpi& c, std::string const& fault) {
   bool const faulty = c.rank() == c.size() - 1;
   std::vector<float> x(1000000);
@@ -177,7 +177,7 @@ int run_fault(Mpi& c, std::string const& fault) {
   if (fault == "size") c.all_sum(x.data(), x.data(), 999999);
   if (fault == "exception") throw std::runtime_error("the file is\nnot there");
   if (fault == "large") {
-    // Its memory goes while others are about to read it.
+    // Its memory is freed while other ranks are about to read it.
     std::vector<float> y(20000000);
     try {
       c.begin_all_sum(y.data(), y.data(), 100000);
@@ -188,18 +188,18 @@ int run_fault(Mpi& c, std::string const& fault) {
     }
   }
   if (fault == "return") return 0;
-  if (fault == "late" || fault == "interrupt") {  // busy with something else when another rank fails
+  if (fault == "late" || fault == "interrupt") {  // busy while another rank fails
     sleep(2);
     go_on(c);
   }
   hang();
 }
-/// All ranks at the same time.
+/// All ranks fail at the same time.
 int run_fault_of_all(Mpi& c) {
   go_on(c, 10);
   throw std::runtime_error(message("this is no number, on rank ", c.rank()));
 }
-/// The error is the program's own affair.
+/// The program handles the error itself.
 int run_caught(Mpi& c) {
   try {
     if (c.rank() == 0) fail("a matter of our own");

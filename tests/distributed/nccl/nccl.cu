@@ -36,7 +36,7 @@ Index gpus() {
   cuda_kernels::check(cudaGetDeviceCount(&count), "counting GPUs");
   return std::min(count, 8);
 }
-/// f(ranks, queue) on each GPU.
+/// Calls f(ranks, queue) on each GPU.
 template <class F>
 void on_ranks(sums how, F const& f) {
   run_ranks(gpus(), [&](Local& host) {
@@ -49,7 +49,7 @@ void on_ranks(sums how, F const& f) {
   });
 }
 
-/// Element i of rank r: sums of it have another value in another order, for the types that round.
+/// Element i of rank r: in types that round, sums in another order differ.
 template <class T>
 T element(Index r, Index i) {
   if constexpr (std::is_same_v<T, std::byte>) {
@@ -102,7 +102,7 @@ std::vector<sums> const both{sums::ordered, sums::by_engine};
 TEST_CASE_TEMPLATE("nccl: sums", T, float, double, bfloat16, Int, Index) {
   for (sums const how : both) {
     on_ranks(how, [&](Ranks& ranks, Sm80::queue& queue) {
-      // Around what goes in one round, fewer than ranks, none.
+      // Numbers around the limit of one round, fewer than ranks, none.
       for (Index const n : {Index{0}, Index{1}, Index{3}, Index{512}, Index{1025}, Index{2049}, Index{40003}}) {
         CAPTURE(n);
         auto const mine = elements<T>(ranks.rank(), n), expected = sums_of<T>(ranks.size(), 0, n);
@@ -121,7 +121,7 @@ TEST_CASE_TEMPLATE("nccl: sums", T, float, double, bfloat16, Int, Index) {
 TEST_CASE_TEMPLATE("nccl: sums of which each rank gets a part", T, float, double, bfloat16, Int, Index) {
   for (sums const how : both) {
     on_ranks(how, [&](Ranks& ranks, Sm80::queue& queue) {
-      for (int form = 0; form < 3; ++form) {  // the same for all ranks, different ones, one rank has none
+      for (int form = 0; form < 3; ++form) {  // equal numbers, different numbers, one rank without elements
         std::vector<Index> counts;
         for (Index r = 0; r < ranks.size(); ++r) counts.push_back(form == 0 ? 700 : form == 1 ? 5 + 300 * r : 9 * r);
         Index const n = sum_of(counts), own = counts[static_cast<std::size_t>(ranks.rank())];
@@ -165,7 +165,7 @@ TEST_CASE_TEMPLATE("nccl: what moves", T, float, double, bfloat16, Int, Index, s
       ranks.barrier();
     }
 
-    // From rank a to rank b go 2 a + b + 1 elements, and none where a + b is 3.
+    // Rank a sends 2 a + b + 1 elements to rank b, and none if a + b is 3.
     auto const between = [](Index a, Index b) { return a + b == 3 ? Index{0} : 2 * a + b + 1; };
     std::vector<Index> sent, received;
     std::vector<T> from_all, expected;
@@ -263,7 +263,7 @@ TEST_CASE("nccl: operations are compared between the ranks, when asked") {
     on_device<Int> const chosen(queue, 640);
     std::vector<Index> const ones(static_cast<std::size_t>(ranks.size()), 1);
     ranks.check_each_operation(true);
-    // Nothing is wrong.
+    // Matching operations pass.
     ranks.all_sum(x.data(), x.data(), 64);
     ranks.all_gather(y.data(), x.data(), ones);
     ranks.reduce_scatter(y.data(), x.data(), ones);
@@ -273,7 +273,7 @@ TEST_CASE("nccl: operations are compared between the ranks, when asked") {
     ranks.barrier();
     if (ranks.size() > 1) {
       bool const one = ranks.rank() == 1;
-      // On all ranks, and with the same message.
+      // All ranks get the same message.
       auto const said = [&](auto const& f) { return error_of(f); };
       CHECK(says(said([&] { ranks.all_sum(x.data(), x.data(), one ? 63 : 64); }),
                  "rank 0 and rank 1 disagree: all_sum: the number of elements is 64 on rank 0 and 63 on rank 1"));
@@ -300,7 +300,7 @@ TEST_CASE("nccl: operations are compared between the ranks, when asked") {
                  "all_to_all: rank 1 sends 2 elements to rank 0, which expects 1"));
     }
     ranks.check_each_operation(false);
-    ranks.all_sum(x.data(), x.data(), 64);  // it goes on
+    ranks.all_sum(x.data(), x.data(), 64);  // usable again
     ranks.barrier();
   });
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A user's program: one step of a MoA layer with known numbers, then a mistake whose message arrives.
+// A user's program: one step of a MoA layer with known numbers, then a mistake with its message.
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -12,13 +12,13 @@ int version_seen_by_other();
 namespace {
 
 using Layer = headmix::Moa<6, 4, headmix::SoftmaxTopK<3, 2>, headmix::causal>;
-/// The gradients that are looked at, since every further one is compiled for each way to get headmix.
+/// The gradients that are checked; each further one would be compiled for every way.
 using Model = headmix::Module<Layer, headmix::Cpu<double>, headmix::gradients_by<Layer::r::W_g, Layer::W_v>>;
 
-/// With x = 1, W_g = 0, W_v = 1/2 and W_o = 1/4 everywhere, every value is D/2 = 3, so attention returns 3 whatever it
-/// sees, and the gates sum to 1: y = H * 3 * 1/4 = 3. With dy = 1 for T = 5 tokens, dW_v = T * D * 1/4 = 7.5. The gate
-/// of a chosen expert has the gradient D * 3, which softmax turns into 3 for the two chosen and -6 for the third:
-/// dW_g = T * (3, 3, -6).
+/// With x = 1, W_g = 0, W_v = 1/2 and W_o = 1/4 everywhere, every value is D/2 = 3, so attention returns 3 for any
+/// keys, and the gates sum to 1: y = H * 3 * 1/4 = 3. With dy = 1 for T = 5 tokens, dW_v = T * D * 1/4 = 7.5. The gate
+/// of a chosen expert has the gradient D * 3, which softmax turns into 3 for the two chosen and -6 for the third: dW_g
+/// = T * (3, 3, -6).
 bool step_is_right(Model& m) {
   using headmix::Index, headmix::view;
   auto const fill = [](view<double> v, double value) {
