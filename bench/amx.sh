@@ -1,11 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Everything that a CPU with AMX must answer, in one run of about an hour: bench/amx.sh <folder>. Logs go to the folder,
-# and <date>-amx-cpu.md, the page to commit under bench/results/. Without AMX it says so and exits with 77; where
-# something is wrong, with 1.
-# PYTHON: a Python with PyTorch (bench/baselines/requirements.txt); without it, the comparison is skipped. TEXT: the
-# headmix-lm trains on; without it nothing is trained. ONLY: steps to run, of "tests rows baselines training". ANY_CPU=1: the
-# same on a CPU without AMX, to try the script; the page then has another name.
+# All measurements of a CPU with AMX, in one run of about an hour: bench/amx.sh <folder>. It writes logs to the folder,
+# and <date>-amx-cpu.md, the page to commit under bench/results/. Exits with 77 and a message without AMX, and with 1
+# after an error. PYTHON: a Python with PyTorch (bench/baselines/requirements.txt); without it, the comparison is
+# skipped. TEXT: the training text of headmix-lm; without it, training is skipped. ONLY: steps to run, of "tests rows
+# baselines training". ANY_CPU=1: runs on a CPU without AMX, to try the script; the page then has another name.
 set -uo pipefail
 [ $# -eq 1 ] || { echo "usage: bench/amx.sh <folder>" >&2; exit 2; }
 mkdir -p "$1" || exit 2
@@ -35,7 +34,7 @@ wanted() { case " ${ONLY:-tests rows baselines training} " in *" $1 "*) true ;; 
 notes="$out/notes.md" tables="$out/tables.md"
 : >"$notes"
 : >"$tables"
-# The page, written anew after every step: a run that is cut off has what it found.
+# Writes the page after every step, so that an interrupted run keeps its results.
 publish() {
   echo "# $cpu, $(date +%F)"
   echo
@@ -64,7 +63,7 @@ step() {
 section() { printf '\n## %s\n\n`%s`\n\n' "$1" "$2" >>"$tables"; }
 
 if wanted tests; then
-  # The kernels of every level that the machine has, against the reference; tiles also in emulation.
+  # The kernels of all supported levels against the reference; tiles also in emulation.
   step tests cmake --workflow --preset platforms
   conclude "preset platforms, all levels" tests $?
 fi
@@ -73,13 +72,13 @@ build="$out/build" bench="$out/build/bench/bench/headmix-bench"
 if wanted rows || wanted baselines; then
   step build sh -c "cmake --preset bench -B '$build/bench' && cmake --build '$build/bench' --target headmix-bench -j$(nproc)"
   conclude "headmix-bench" build $?
-  # The kernel may refuse the tiles that the CPU has.
+  # The operating system may refuse the tiles of the CPU.
   products="$("$bench" --on_request </dev/null 2>/dev/null | sed -n 's/^bfloat16_products[[:space:]]*//p')"
   note "products of bfloat16 are made of: ${products:-unknown}"
   [ "$kind" = other ] || [ "$products" = "tile products" ] || wrong=1
 fi
 if wanted rows; then
-  # Their share of the peak is that of tile products, measured beside each row.
+  # Shares of the peak are relative to tile products, measured with each row.
   rows=(--benchmark_filter='bfloat16.*threads:1/')
   step rows "$bench" "${rows[@]}"
   status=$?

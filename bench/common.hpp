@@ -1,8 +1,8 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// What the benchmarks share. Rows are named op/backend/scalar/sizes/threads; an op's direction is part of its name, and
-// `backward` means forward and backward. FLOP/s counts two per multiply-add of the useful products. Results are checked
-// outside the timed loop.
+// Shared parts of the benchmarks. Rows are named op/backend/scalar/sizes/threads; the direction is part of the op's
+// name, and `backward` means forward and backward. FLOP/s counts two per multiply-add of useful products. Results are
+// checked outside the timed loop.
 
 #include <benchmark/benchmark.h>
 
@@ -51,7 +51,7 @@ class Matrix {
   Index count_, rows_, cols_;
 };
 
-/// Ends the program when two results differ: a wrong kernel has no speed.
+/// Ends the program if two results differ: the speed of a wrong kernel is meaningless.
 template <class T>
 void check_equal(std::string const& name, view<T const> found, view<T const> expected, double tolerance) {
   double worst = 0, scale = 1;
@@ -69,16 +69,15 @@ void check_equal(std::string const& name, view<T const> found, view<T const> exp
   }
 }
 
-/// The row that is being timed: what add() and time_calls() know of it.
+/// The row that is being timed: the state of add() and time_calls().
 struct TimedRow {
   Index threads = 1;
   Measured measured;
 };
 inline TimedRow timed_row;
 
-/// Times `run`, which has run once before: first touches of memory and sleeping threads are nobody's speed. See
-/// measure.hpp. The counter `allocations` is the mean of the runs; with a `base`, `ratio` says how often base runs in
-/// the time of one run.
+/// Times `run`, after one run to touch memory and wake threads. See measure.hpp. The counter `allocations` is the mean
+/// over runs; with a `base`, `ratio` is the time of base divided by the time of run.
 template <class F>
 void time_calls(benchmark::State& state, F run, std::function<void()> const& base = {}) {
   auto const seconds_of = [](auto& f) {
@@ -119,8 +118,8 @@ void time_calls(benchmark::State& state, F run, std::function<void()> const& bas
   if (base) state.counters["ratio"] = m.seconds * m.rates[1];
 }
 
-/// What a counter of the row is to reach; the last table shows both. The counter `speedup` is the table's, from the
-/// row of one thread and this one.
+/// Sets a goal for a counter of the row; the last table shows both. The table computes the counter `speedup` from this
+/// row and the row of one thread.
 inline void at_most(benchmark::State& state, std::string const& counter, double goal) {
   state.counters[counter + ".most"] = goal;
 }
@@ -128,8 +127,8 @@ inline void maximum(benchmark::State& state, std::string const& counter, double 
   state.counters[counter + ".least"] = goal;
 }
 
-/// FLOP/s of the runs that time_calls() has timed, and their fractions of what the machine reached beside them with as
-/// many threads. The ceiling of products is known for float only.
+/// FLOP/s of the runs of time_calls(), and their fractions of the machine's rate, measured in between with as many
+/// threads. The ceiling of products is known for float only.
 template <class T = float>
 void count_flops(benchmark::State& state, Index threads, double per_iteration) {
   constexpr bool is_double = std::is_same_v<T, double>;
@@ -145,8 +144,8 @@ inline void count_tokens(benchmark::State& state, Index per_iteration) {
       benchmark::Counter(static_cast<double>(per_iteration), benchmark::Counter::kIsIterationInvariantRate);
 }
 
-/// Adds a row for every shape (a number for each of `sizes`) and every count of `threads` that the machine has CPUs
-/// for. run(state) finds the shape in state.range(i), the thread count behind it, and calls time_calls.
+/// Adds a row for every shape (a number for each of `sizes`) and every count of `threads` for which the machine has
+/// CPUs. run(state) reads the shape in state.range(i), followed by the thread count, and calls time_calls.
 template <class F>
 void add(std::string const& name, std::vector<std::string> sizes, std::vector<std::vector<std::int64_t>> const& shapes,
          std::initializer_list<Index> threads, F run) {

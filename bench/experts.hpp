@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Rows that chose experts, as the grouped kernels receive them.
+// Choices of experts as operands of the grouped kernels.
 
 #include "common.hpp"
 

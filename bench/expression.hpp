@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Operations as users write them, run through a program: what fuses into one kernel, and what is a kernel of its own.
+// Expressions as users write them, run by a program: fused ones are one kernel, others a kernel for each operation.
 
 #include <vector>
 
@@ -21,13 +21,13 @@ struct table : headmix::param<E, D> {};
 struct chosen : headmix::selection<headmix::tokens, K, E> {};
 struct id : headmix::selection<headmix::tokens, headmix::size<1>, E> {};
 
-/// A program for Y with its memory. Numbers are in [0.5, 1.5), selections spread over all that may be chosen.
+/// A program for Y with its memory. Numbers are in [0.5, 1.5), selections are spread over all valid choices.
 template <class Y, class Backend>
 struct Expression {
   using program_type = headmix::Program<headmix::roots<Y>, Backend>;
   struct Leaf {
     headmix::AlignedBuffer value, gradient;
-    view<float> matrix;  ///< of the gradient; no data for a selection
+    view<float> matrix;  ///< gradient of the leaf; no data for a selection
   };
   program_type program;
   std::vector<Leaf> leaves;

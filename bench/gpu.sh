@@ -1,23 +1,24 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Everything that a GPU must answer, in one run of less than ten minutes: bench/gpu.sh <folder>. Logs go to the folder,
-# and <date>-<gpu>.md, the table to commit under bench/results/. Without a GPU it says so and exits with 77; where
-# something is wrong, with 1.
-# Needs nvcc and cuBLAS; the tests need doctest (DOCTEST_INCLUDE, or where the CMake presets unpack it), the baselines
+# All measurements of a GPU, in one run of less than ten minutes: bench/gpu.sh <folder>. It writes logs to the folder,
+# and <date>-<gpu>.md, the table to commit under bench/results/. Exits with 77 and a message without a GPU, and with 1
+# after an error.
+#
+# Needs nvcc and cuBLAS; the tests need doctest (DOCTEST_INCLUDE, or the folder of the CMake presets), the baselines
 # PyTorch.
-# JOBS: compilers at a time. COMPILE_LIMIT: seconds for one source. LIMIT: seconds for everything. COMMIT: what the
-# table calls the sources, where git cannot say. ONLY: steps to run, of
-# "tests determinism kernels layers mma torch ncu sanitizer".
-# BUILT: a folder with the programs; nothing is compiled then. Where minutes of a GPU are dear, another machine with the
-# same nvcc makes it, <folder>/build, without a GPU:
+#
+# JOBS: concurrent compilers. COMPILE_LIMIT: seconds for one source. LIMIT: seconds for everything. COMMIT: the version
+# of the sources, if git does not know it. ONLY: steps to run, of "tests determinism kernels layers mma torch ncu
+# sanitizer". BUILT: a folder with compiled programs; nothing is compiled then. If GPU time is scarce, compile them on
+# another machine with the same nvcc, without a GPU, into <folder>/build:
 #
 #   ONLY=build CAPABILITY=9.0 bench/gpu.sh <folder>
 #
-# The table is written anew after every step, so that a run that is cut off has what it found.
-# tests/cuda/script tries it with tools that only pretend.
+# The table is written again after every step, so that an interrupted run keeps its results. tests/cuda/script runs this
+# script with fake tools.
 #
-# The folder holds more than eight files, and large programs in build/. Where only a few may come back from the machine,
-# let it lie elsewhere and take the table and an archive of the logs:
+# The folder holds more than eight files, and large programs in build/. If only a few files may be copied from the
+# machine, use a temporary folder, and copy the table and an archive of the logs:
 #
 #   bench/gpu.sh /tmp/gpu; status=$?
 #   cp /tmp/gpu/*-*-*.md "$to"; tar -C /tmp/gpu --exclude=./build -czf "$to/logs.tar.gz" .; exit $status
@@ -64,7 +65,7 @@ step() {
   [ "$limit" -ge 5 ] || { echo "no time left" >"$log"; return 124; }
   timeout --kill-after=5 "$limit" "$@" >"$log" 2>&1
 }
-# The same for what measures: its rows go to the table.
+# measure: a step whose output has rows for the table.
 measure() {
   local status
   step "$@"
@@ -72,12 +73,12 @@ measure() {
   grep '^{' "$out/$1.log" >>"$rows"
   return $status
 }
-# reason <file>: the first line about an error, or else the last one.
+# reason <file>: the first line with an error, or else the last line.
 reason() {
   local errors='ERROR:|[Ee]rror ?:|fatal|DIFFER|undefined reference|Invalid |Uninitialized|hazard'
   { grep -m 1 -E "$errors" "$1" || tail -n 1 "$1"; } 2>/dev/null | cut -c1-160
 }
-# conclude <what> <log> <exit status> [more]: notes how a step ended.
+# conclude <what> <log> <exit status> [more]: records the result of a step.
 conclude() {
   case "$3" in
     0) note "$1: passed${4:+, $4}" ;;
@@ -86,13 +87,13 @@ conclude() {
     *) note "$1: FAILED ($3)${4:+, $4}: $(reason "$out/$2.log")"; wrong=1 ;;
   esac
 }
-# The same for what must pass, in time too.
+# must: concludes a step that must pass within its time limit.
 must() {
   conclude "$@"
   [ "$3" -eq 0 ] || wrong=1
 }
 
-# The table, made anew whenever there is something new for it: a run that is cut off has what it found.
+# The table, written again after every result, so that an interrupted run keeps its results.
 table="$out/$(date +%F)-$(echo "$name" | tr ' /' '--').md"
 publish() {
   echo "# $name, $(date +%F)"
@@ -111,7 +112,7 @@ publish() {
   echo "graph; its layers with 'rows sorted and expanded' gather a copy of the rows for every expert, multiply them by grouped"
   echo "products and put the results back in order."
   echo
-  "$build/table" "$rows" || cat "$rows" # nothing is lost
+  "$build/table" "$rows" || cat "$rows" # print the rows if the table fails
 } >"$table"
 
 say "environment"
@@ -130,17 +131,17 @@ case "$capability" in
   9.0) architecture=90a ;;
   *) architecture="${capability/./}" ;;
 esac
-# The cuBLAS that a Python package brings, as PyTorch does: in_packages <name of a file>
+# The cuBLAS of a Python package, such as PyTorch's: in_packages <name of a file>
 in_packages() {
   local packages
   packages="$(timeout 20 python3 -c 'import nvidia; print(*nvidia.__path__, sep="\n")' 2>/dev/null)"
   find $packages -name "$1" 2>/dev/null | head -n 1
 }
 build_programs() {
-  # On the host, and first: all that follows goes into its tables.
+  # On the host, and first: all rows go through this program.
   "${CXX:-c++}" -std=c++20 -O1 -Iinclude bench/gpu/table.cpp -o "$build/table" >"$out/table.log" 2>&1 ||
     { note "does not compile: bench/gpu/table.cpp: $(reason "$out/table.log")"; wrong=1; }
-  # cuBLAS of the toolkit, or else that of a Python package.
+  # cuBLAS of the toolkit, or else of a Python package.
   blas=(-lcublas) blas_headers=()
   echo '#include <cublas_v2.h>' >"$build/cublas.cu"
   if ! "$nvcc" -E "$build/cublas.cu" >/dev/null 2>"$out/build.log"; then
@@ -166,7 +167,7 @@ build_programs() {
   else
     note "tests: not built, no doctest (set DOCTEST_INCLUDE)"
   fi
-  # On Hopper some programs also with the kernels of other GPUs.
+  # On Hopper some programs are also built with the kernels of other GPUs.
   if [ "$architecture" = 90a ]; then sources+=(bench/gpu/kernels.cu@mma bench/gpu/moa.cu@mma); fi
   rm -f "$build"/*.o "$build"/*.log "$build/failed"
   local source program objects
@@ -179,7 +180,7 @@ build_programs() {
     note "does not compile: $source: $(reason "$(object "$source").log")"
     wrong=1
   done
-  # Where the toolkit is not among the folders of the dynamic linker.
+  # If the toolkit is not in the folders of the dynamic linker.
   paths=()
   for folder in "$toolkit/lib64" "$toolkit/lib"; do
     [ -d "$folder" ] && paths+=(-Xlinker "-rpath,$folder")
@@ -193,7 +194,7 @@ build_programs() {
   if [ -n "$doctest" ]; then
     objects=()
     for source in tests/cuda/device/*.cu tests/cuda/device/*.cpp; do
-      [ -f "$(object "$source")" ] && objects+=("$(object "$source")") # those that do not compile are noted above
+      [ -f "$(object "$source")" ] && objects+=("$(object "$source")") # sources that do not compile are recorded above
     done
     link device "${objects[@]}"
   fi
@@ -212,7 +213,7 @@ link() { # program objects...
   local program="$build/$1" object
   rm -f "$program"
   shift
-  for object; do [ -f "$object" ] || return; done # noted above
+  for object; do [ -f "$object" ] || return; done # recorded above
   "$nvcc" "$@" -o "$program" ${paths[@]+"${paths[@]}"} "${blas[@]}" >"$program.log" 2>&1 ||
     { note "does not link: ${program##*/}: $(reason "$program.log")"; wrong=1; }
 }
@@ -232,14 +233,14 @@ if [ ! -x "$build/ceilings" ]; then
 fi
 [ "${ONLY:-}" != build ] || exit $wrong
 
-# ---- what is right comes before what is fast ----
+# ---- correctness before speed ----
 say "ceilings"
 measure ceilings 60 "$build/ceilings"
 conclude "ceilings" ceilings $?
 mapfile -t ceilings < <(grep '^--' "$out/ceilings.log")
 
-# Each test in a process of its own, several at a time: one that hangs or ends the program takes no other with it.
-# apart <log> <what>: "passed" for each, or why not.
+# Each test runs in its own process, several at a time: a test that hangs or crashes does not stop the others.
+# apart <log> <what>: "passed" for each, or the reason.
 apart() {
   local log="$out/$1.log" what="$2" folder="$out/$1" n=0 name left=$((${LIMIT:-570} - SECONDS))
   mkdir -p "$folder"
@@ -277,7 +278,7 @@ if wanted tests; then
   fi
 fi
 if wanted determinism; then
-  say "determinism" # all at once: the host's part, to compare, takes longest
+  say "determinism" # concurrently: comparing on the host takes longest
   layers=(moa moa_64 moh moh_llama mh_moe)
   for layer in "${layers[@]}"; do
     [ -x "$build/$layer" ] || continue
@@ -294,7 +295,7 @@ if wanted determinism; then
   done
 fi
 
-# ---- how fast it is ----
+# ---- speed ----
 for program in kernels heads; do
   if wanted kernels && [ -x "$build/$program" ]; then
     say "$program"
@@ -318,7 +319,7 @@ if wanted torch; then
     note "PyTorch baselines: not run, $(tail -n 1 "$out/torch-import.log" | cut -c1-160)"
   fi
 fi
-# The kernels of other GPUs on Hopper: what its own instructions bring.
+# The kernels of other GPUs on Hopper show the gain of its own instructions.
 if wanted mma && [ "$architecture" = 90a ]; then
   for program in kernels moa; do
     [ -x "$build/$program@mma" ] || continue
@@ -328,10 +329,10 @@ if wanted mma && [ "$architecture" = 90a ]; then
   done
 fi
 
-# ---- why it is not faster ----
+# ---- profiles ----
 if wanted ncu; then
   say "ncu"
-  # profile <program> <log> <part of the row's name> <the kernel>: one launch of it, after three to warm up.
+  # profile <program> <log> <part of the row's name> <the kernel>: one launch, after three to warm up.
   profile() {
     [ -x "$build/$1" ] || return
     step "$2" 45 ncu --clock-control none --section SpeedOfLight --section MemoryWorkloadAnalysis --section Occupancy \
@@ -339,7 +340,7 @@ if wanted ncu; then
       --kernel-name-base demangled --kernel-name "regex:$4" --launch-skip 3 --launch-count 1 --kill yes \
       "$build/$1" --only="$3"
     local status=$? log="$out/$2.log"
-    if grep -q '^ *Duration' "$log"; then # killed on purpose, whatever its exit status
+    if grep -q '^ *Duration' "$log"; then # killed on purpose, with any exit status
       note "ncu, $3, $1: see $2.log"
     else
       note "ncu, $3, $1: no profile ($status), $(reason "$log")"
@@ -357,7 +358,7 @@ if wanted ncu; then
   fi
 fi
 
-# ---- slow checks last, so that a time limit takes them first ----
+# ---- slow checks last, so that a time limit drops them first ----
 if wanted sanitizer; then
   say "compute-sanitizer"
   if [ ! -x "$build/device" ]; then

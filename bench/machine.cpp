@@ -41,7 +41,7 @@ void run_on(Index nth) {
   pthread_setaffinity_np(pthread_self(), sizeof one, &one);
 }
 
-/// Multiply-adds on registers for some ten microseconds. `usual`: FLOP/s of a thread, for the number of tasks.
+/// Multiply-adds on registers for about ten microseconds. `usual`: FLOP/s of a thread, for the number of tasks.
 template <class T>
 struct MultiplyAdds {
   static constexpr char const* name = "multiply-adds of float";
@@ -65,7 +65,7 @@ struct MultiplyAdds {
   }
 };
 
-/// The same of dot products of two bfloat16s.
+/// Dot products of two bfloat16s on registers.
 struct DotProducts {
   static constexpr char const* name = "dot products";
   static constexpr double usual = 200e9;
@@ -78,7 +78,7 @@ struct DotProducts {
     vector<pair> left = vector<pair>{} + 0x3F003F00u, right = vector<pair>{} + 0x3F803F80u;  // 0.5 and 1, twice
     asm volatile("" : "+x"(left), "+x"(right));
     vector<float> sum[sums] = {};
-    for (int i = 0; i < sums; ++i) asm volatile("" : "+x"(sum[i]));  // else all of them were one sum
+    for (int i = 0; i < sums; ++i) asm volatile("" : "+x"(sum[i]));  // keeps the sums distinct
     for (int step = 0; step < steps; ++step) {
 #pragma GCC unroll 16
       for (int i = 0; i < sums; ++i) sum[i] = add_dots(sum[i], left, right);
@@ -88,7 +88,7 @@ struct DotProducts {
 };
 
 #if defined(HEADMIX_ISA_HAS_TILES)
-/// The same of products of tiles.
+/// Products of tiles.
 struct TileProducts {
   static constexpr char const* name = "tile products";
   static constexpr double usual = 1500e9;
@@ -115,7 +115,7 @@ struct TileProducts {
 };
 #endif
 
-/// f of what headmix's products of bfloat16s are made of here.
+/// Calls f with the kind of headmix's bfloat16 products on this machine.
 template <class F>
 auto with_bfloat16_products(F f) {
 #if defined(HEADMIX_ISA_HAS_TILES)
@@ -137,7 +137,7 @@ bool peak_is_of_bfloat16 = false;
 constexpr Index product_rows = 1024, product_depth = 512, product_cols = 2048;
 constexpr double product_flops = 2.0 * product_rows * product_depth * product_cols;
 
-/// Operands of the product that is everybody's ceiling.
+/// Operands of the product that serves as a ceiling.
 struct Product {
   using matrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
   matrix a = matrix::Random(product_rows, product_depth), b = matrix::Random(product_depth, product_cols),
@@ -150,14 +150,14 @@ Product& product() {
 
 void eigen_product(Index threads) {
   Product& p = product();
-  Index const tasks = threads == 1 ? 1 : 2 * threads;  // a thread that is held up leaves one to the others
+  Index const tasks = threads == 1 ? 1 : 2 * threads;  // if a thread is delayed, the other takes its tasks
   pool(threads).parallel_for(tasks, [&](Index i) {
     Index const first = product_rows * i / tasks, last = product_rows * (i + 1) / tasks;
     p.c.middleRows(first, last - first).noalias() = p.a.middleRows(first, last - first) * p.b;
   });
 }
 
-/// OpenBLAS, opened when the program runs: building the benchmarks then asks for no package.
+/// OpenBLAS, opened at run time, so that building the benchmarks needs no package.
 class OpenBlas {
  public:
   OpenBlas() {
@@ -202,7 +202,7 @@ class OpenBlas {
   template <class F>
   static bool find(void* library, char const* name, F& function) {
     void* const symbol = dlsym(library, name);
-    std::memcpy(&function, &symbol, sizeof symbol);  // no cast leads from an object's address to a function's
+    std::memcpy(&function, &symbol, sizeof symbol);  // an object pointer cannot be cast to a function pointer
     return symbol != nullptr;
   }
   static int cpu_bits() {
@@ -212,7 +212,7 @@ class OpenBlas {
 #endif
     return 128;
   }
-  /// Vectors of the kernels of a core type; those of Sandy Bridge and Bulldozer know no multiply-add and do not count.
+  /// Vector bits of a core type's kernels; those of Sandy Bridge and Bulldozer lack multiply-adds and do not count.
   static int vector_bits(std::string const& core) {
     for (char const* name : {"SkylakeX", "Cooperlake", "Sapphirerapids"}) {
       if (core == name) return 512;
@@ -239,7 +239,7 @@ OpenBlas& openblas() {
 Index cpus() { return CPU_COUNT(&allowed_cpus()); }
 
 headmix::thread_pool& pool(Index threads) {
-  openblas();  // its threads inherit the CPUs of the thread that opens it: before this one is tied to a single CPU
+  openblas();  // its threads inherit the CPUs of this thread, which is tied to a single CPU later
   static std::map<Index, std::unique_ptr<headmix::thread_pool>> pools;
   auto& p = pools[threads];
   if (!p) {
@@ -248,7 +248,7 @@ headmix::thread_pool& pool(Index threads) {
       std::atomic<Index> started{0};
       p->parallel_for(threads, [&](Index) {
         Index const mine = started++;
-        while (started < threads) sched_yield();  // so that no thread takes two of the tasks
+        while (started < threads) sched_yield();  // so that each thread takes one task
         run_on(mine);
       });
     }
@@ -279,7 +279,7 @@ Ceilings const& ceilings(Index threads) {
     return values[values.size() / 2];
   };
   std::vector<double> peaks;
-  /// `flops` done by run, of what multiply-adds would have done in its time.
+  /// The rate of `run`, which does `flops`, relative to multiply-adds measured with it.
   auto const share = [&](double flops, auto run, Yardstick const& yardstick) {
     run();
     std::vector<double> shares;

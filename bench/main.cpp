@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // headmix-bench: runs the rows and prints one line for each. Google Benchmark's options and environment variables work.
-// With --layer moh --heads 16 --active 8 it times one layer beside dense attention (vs_dense/configuration.hpp).
-// With --sizes T=4096,head_dim=96 it times the rows that have these sizes, with them. With --on_request it runs the
-// rows whose names it reads, one a line, for a program that alternates them with its own.
+// With --layer moh --heads 16 --active 8 it times one layer and dense attention (vs_dense/configuration.hpp). With
+// --sizes T=4096,head_dim=96 it times rows with these sizes. With --on_request it reads names of rows, one per line,
+// and runs them, for a program that alternates them with its own.
 
 #include <benchmark/benchmark.h>
 
@@ -24,7 +24,7 @@
 
 namespace {
 
-/// Numbers of this run that a reader of the JSON needs; the table prints them too.
+/// Settings of this run for readers of the JSON; the table prints them too.
 std::vector<std::pair<std::string, std::string>> describe_run() {
 #if defined(__clang__)
   std::string const compiler = "clang++ " __clang_version__;
@@ -60,7 +60,7 @@ std::vector<std::pair<std::string, std::string>> describe_run() {
   return lines;
 }
 
-/// Answers to requests: a line of numbers for every repetition.
+/// Answers requests by a line of numbers for every repetition.
 class Answers : public benchmark::BenchmarkReporter {
  public:
   bool ReportContext(Context const&) override { return true; }
@@ -75,7 +75,7 @@ class Answers : public benchmark::BenchmarkReporter {
   }
 };
 
-/// Every answer, also that to a name which no row has, ends with an empty line.
+/// Every answer ends with an empty line, also for an unknown name.
 void answer_requests() {
   for (auto const& [key, value] : describe_run()) std::printf("%s\t%s\n", key.c_str(), value.c_str());
   std::string name;
@@ -94,8 +94,8 @@ int run(int argc, char** argv) {
     bench::time_vs_dense(bench::parse_configuration(own));
     return 0;
   }
-  // Seven repetitions are enough for bench/compare to tell two runs apart. What the caller asks for, here or in the
-  // environment, goes before these defaults.
+  // Seven repetitions suffice for bench/compare to compare two runs. Options of the caller and of the environment
+  // override these defaults.
   std::vector<std::string> arguments = {argv[0]};
   auto const by_default = [&](char const* variable, char const* option) {
     if (!std::getenv(variable)) arguments.emplace_back(option);
@@ -127,7 +127,7 @@ int run(int argc, char** argv) {
   bench::Table table(context);
   std::size_t const rows = benchmark::RunSpecifiedBenchmarks(&table);
   benchmark::Shutdown();
-  return rows == 0 ? 2 : 0;  // a filter that matches nothing is a mistake
+  return rows == 0 ? 2 : 0;  // a filter without a match is an error
 }
 
 }  // namespace

@@ -26,13 +26,13 @@ Measured measure_once(Index threads, Index count, double guess, std::function<vo
     double const seconds = seconds_of_clock(threads) - start;
     total += seconds;
     wanted = seconds / 2;
-    for (std::size_t i = yardsticks.size(); i-- > 0;) after[i] = look(i);  // the last one is the closest on both sides
+    for (std::size_t i = yardsticks.size(); i-- > 0;) after[i] = look(i);  // the last is closest on both sides
     for (std::size_t i = 0; i < yardsticks.size(); ++i) {
       double const mean = (before[i] + after[i]) / 2;
       sum[i] += seconds * mean;
       difference[i] += seconds * std::abs(after[i] - before[i]) / mean;
     }
-    // The next piece has the same yardsticks before it, in the reverse order: what was closest stays so.
+    // The next piece has the same yardsticks before it, in reverse order, so the closest stays the closest.
     before = after;
   }
   Measured result;

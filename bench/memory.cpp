@@ -14,7 +14,7 @@ namespace {
 std::atomic<long> calls{0};
 }
 
-// glibc's functions under the names that the linker finds first.
+// Replacements of glibc's functions, which the linker finds first.
 extern "C" {
 void* __libc_malloc(std::size_t);
 void* __libc_calloc(std::size_t, std::size_t);

@@ -1,13 +1,13 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// What this program asks glibc's malloc for: operator new, Eigen and C libraries alike. 0 with another C library.
+// Requests of this program to glibc's malloc, by operator new, Eigen and C libraries. 0 with another C library.
 
 namespace bench {
 
-/// How often it has asked for memory so far, on all threads.
+/// The number of allocations so far, on all threads.
 [[nodiscard]] long allocations();
 
-/// Bytes that it has and did not give back.
+/// Bytes allocated and not freed.
 [[nodiscard]] double bytes_in_use();
 
 }  // namespace bench

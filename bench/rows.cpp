@@ -19,7 +19,7 @@ struct Size {
   std::string name;
   std::int64_t value;
 };
-/// Rows are short; users write the word.
+/// The short name of a size in rows; users write the word.
 std::string name_in_rows(std::string_view name) { return std::string(name == "head_dim" ? "H" : name); }
 
 std::vector<Size> parse(std::string_view text) {

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// The rows that there are, and rows with sizes of the caller's own.
+// The registered rows, and rows with sizes of the caller.
 
 #include <benchmark/benchmark.h>
 
@@ -17,13 +17,14 @@ struct Family {
   std::string name;
   std::vector<std::string> sizes;
   std::vector<std::vector<std::int64_t>> shapes;
-  std::function<void(benchmark::State&)> run;  ///< finds the shape in state.range(i)
+  std::function<void(benchmark::State&)> run;  ///< reads the shape in state.range(i)
 };
 
-/// Before main().
+/// Registers a family; before main().
 void add_family(Family family);
-/// Gives Google Benchmark all rows. With `own_sizes`, "T=4096,K=4", only one of every family that has all of these
-/// sizes: its first shape with them. Throws std::invalid_argument if they are none, or of no row.
+/// Registers all rows with Google Benchmark. With `own_sizes`, "T=4096,K=4", only one row of every family that has all
+/// of these sizes: its first shape with them. Throws std::invalid_argument if the text has no sizes, or sizes of no
+/// row.
 void register_rows(std::string_view own_sizes);
 
 }  // namespace bench

@@ -13,7 +13,7 @@
 namespace bench {
 namespace {
 
-/// The name without Google Benchmark's word for rows that say their time themselves.
+/// The name without Google Benchmark's suffix for manual times.
 std::string short_name(benchmark::BenchmarkReporter::Run const& run) {
   std::string name = run.run_name.str();
   if (auto const clock = name.find("/manual_time"); clock != std::string::npos) name.erase(clock);
@@ -27,7 +27,7 @@ double counter(benchmark::BenchmarkReporter::Run const& run, std::string const& 
   return found == run.counters.end() ? otherwise : found->second.value;
 }
 
-/// A row's name up to the number of threads, and that number.
+/// The name of a row up to the number of threads, and that number.
 std::pair<std::string, int> without_threads(std::string const& name) {
   auto const colon = name.rfind(':');
   return {name.substr(0, colon), std::atoi(name.c_str() + colon + 1)};
@@ -76,7 +76,7 @@ bool Table::ReportContext(Context const& context) {
 }
 
 void Table::ReportRuns(std::vector<Run> const& runs) {
-  // Called with the repetitions of a row and then, when there are several, with their aggregates.
+  // Called with the repetitions of a row and then, if there are several, with their aggregates.
   std::vector<Run const*> all, steady;
   for (Run const& run : runs) {
     if (run.run_type != Run::RT_Iteration || run.error_occurred) continue;

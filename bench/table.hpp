@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// The tables that a run prints: a line per row, the medians of its repetitions; and at the end what has a goal (see
-// at_most() and maximum()), and the rows that were measured beside another one, with their counter `bound`.
+// The tables of a run: a line per row, with medians of its repetitions; at the end the rows with a goal (see at_most()
+// and maximum()), and rows that were compared with another one, with their counter `bound`.
 
 #include <benchmark/benchmark.h>
 
@@ -14,7 +14,7 @@ namespace bench {
 
 class Table : public benchmark::BenchmarkReporter {
  public:
-  /// `context`: what is printed above the table, line by line.
+  /// `context`: lines above the table.
   explicit Table(std::vector<std::pair<std::string, std::string>> context) : context_(std::move(context)) {}
 
   bool ReportContext(Context const& context) override;
@@ -24,14 +24,14 @@ class Table : public benchmark::BenchmarkReporter {
  private:
   struct Goal {
     std::string name, what, steady;
-    double found, spread, most, least, bound;  ///< not a number: none
+    double found, spread, most, least, bound;  ///< NaN: none
   };
   struct Share {
     double peak, spread;
   };
   std::vector<std::pair<std::string, std::string>> context_;
   std::vector<Goal> goals_;
-  std::map<std::string, Share> one_thread_;  ///< of the rows with one thread so far
+  std::map<std::string, Share> one_thread_;  ///< of previous rows with one thread
   int name_width_ = 0;
 };
 

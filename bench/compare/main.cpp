@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // headmix-bench-compare A.json B.json: for every row the medians of two runs, their ratio, and whether the difference
-// is more than noise. Reads what Google Benchmark writes with repetitions. Exit status 2 and one line on stderr for a
-// file that is not that.
+// exceeds noise. Reads Google Benchmark's JSON with repetitions. Exit status 2 and one line on stderr for any other
+// file.
 
 #include <algorithm>
 #include <cmath>
@@ -23,7 +23,7 @@ struct Row {
 };
 struct Run {
   std::vector<Row> rows;                       ///< in the order of the file
-  std::map<std::string, std::string> context;  ///< what the run says of itself
+  std::map<std::string, std::string> context;  ///< settings of the run
 };
 
 double unit_seconds(headmix::JsonReader& json) {
@@ -34,7 +34,7 @@ double unit_seconds(headmix::JsonReader& json) {
   json.reject("ns, us, ms or s", unit);
 }
 
-/// Adds one element of "benchmarks": a repetition, unless it is a median or the like.
+/// Adds one element of "benchmarks" if it is a repetition, not an aggregate.
 void read_benchmark(headmix::JsonReader& json, std::vector<Row>& rows) {
   std::string name, run_name, type = "iteration";
   double real = -1, cpu = -1, unit = 1e-9;
@@ -59,7 +59,7 @@ void read_benchmark(headmix::JsonReader& json, std::vector<Row>& rows) {
   });
   if (type != "iteration" || failed) return;
   if (!run_name.empty()) name = run_name;
-  // The time that the row itself reports by.
+  // The time by which the row is reported.
   bool const wall = cpu < 0 || name.find("/real_time") != name.npos || name.find("/manual_time") != name.npos;
   double const time = (wall ? real : cpu) * unit;
   if (name.empty() || !(time > 0)) json.reject("a name and a time", "a benchmark without");
@@ -72,7 +72,7 @@ Run read_run(std::string const& path) {
   headmix::InputFile file(path);
   auto const bytes = headmix::read_bytes(file, std::string::npos);
   std::string text(reinterpret_cast<char const*>(bytes.data()), bytes.size());
-  // Google Benchmark's spelling of 0 / 0, which JSON does not have: the relative deviation of a counter that is 0.
+  // Google Benchmark writes NaN, which JSON lacks, for 0 / 0: the relative deviation of a counter that is 0.
   for (std::size_t at = 0; (at = text.find(": NaN", at)) != text.npos;) text.replace(at, 5, ": null");
   headmix::JsonReader json(text, path);
   Run run;
@@ -101,10 +101,10 @@ double median(std::vector<double> const& ascending) {
   return (ascending[(n - 1) / 2] + ascending[n / 2]) / 2;
 }
 
-/// The two-sided p of the Mann-Whitney U test: how often two samples of one distribution differ in rank as much as
-/// these do. Exact (equal times, which hardly occur, count half); no shape of the distribution is assumed.
+/// The two-sided p of the Mann-Whitney U test: the probability that two samples of one distribution differ in rank as
+/// much as these. Exact (equal times, which are rare, count half), for any distribution.
 double mann_whitney_p(std::vector<double> const& a, std::vector<double> const& b) {
-  double u = 0;  // pairs in which a is smaller
+  double u = 0;  // number of pairs with a smaller
   for (double const x : a) {
     for (double const y : b) u += x < y ? 1 : x == y ? 0.5 : 0;
   }
@@ -125,11 +125,11 @@ double mann_whitney_p(std::vector<double> const& a, std::vector<double> const& b
   return std::min(1.0, 2 * tail / all);
 }
 
-/// Below it a difference is called one. With a hundred rows one of them is then called different by chance.
+/// Differences with a smaller p are significant. Of a hundred rows, one is then called different by chance.
 constexpr double significant = 0.01;
 
 char const* verdict(Row const& a, Row const& b, double p) {
-  // The p of two runs that do not overlap at all is the smallest that so many repetitions can give.
+  // The smallest p for these numbers of repetitions is that of two runs without overlap.
   if (mann_whitney_p(std::vector<double>(a.seconds.size(), 0), std::vector<double>(b.seconds.size(), 1)) >= significant)
     return "too few repetitions";
   if (p >= significant) return "noise";

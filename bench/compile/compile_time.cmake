@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
 # cmake -DCOMPILER=... -DFLAGS=... -DINCLUDES=... -DOUT=compile.json -P compile_time.cmake
-# What a translation unit pays for headmix, in seconds beside the project's goals: each group of headers through the
+#
+# The cost of headmix for a translation unit, in seconds beside the project's goals: each group of headers through the
 # compiler's front end, a test file of a layer with the flags of the tests, and one more instantiation of a layer. std
-# and Eigen/Core are yardsticks for the machine. The least of several runs is shown, all of them are in OUT, which
-# headmix-bench-compare reads. -DONLY_NETWORKS=ON: only the rows of networks.
+# and Eigen/Core are yardsticks for the machine. The minimum of several runs is shown; OUT has all of them, for
+# headmix-bench-compare. -DONLY_NETWORKS=ON: only the rows of networks.
 cmake_path(SET root NORMALIZE "${CMAKE_CURRENT_LIST_DIR}/../..")
 list(TRANSFORM INCLUDES PREPEND "-I")
 list(APPEND FLAGS ${INCLUDES} "-I${root}")
@@ -16,7 +17,7 @@ function(say)
   execute_process(COMMAND "${CMAKE_COMMAND}" -E echo ${ARGN})
 endfunction()
 
-# Microseconds that the compiler takes for `source`: all runs, the least first.
+# Compile times of `source` in microseconds: all runs, the least first.
 function(time_source out runs)
   set(times "")
   foreach(run RANGE 1 ${runs})
@@ -30,7 +31,7 @@ function(time_source out runs)
   set(${out} ${times} PARENT_SCOPE)
 endfunction()
 
-# A line of the table and the entries of OUT: goal (empty: none), name, microseconds.
+# Prints a line of the table and adds the entries of OUT: goal (empty: none), name, microseconds.
 function(report goal name)
   list(GET ARGN 0 least)
   math(EXPR whole "${least} / 1000000")
@@ -47,7 +48,7 @@ function(report goal name)
   set(rows "${rows}" PARENT_SCOPE)
 endfunction()
 
-# How large the object is, and the code in it.
+# Sizes of the object and of its code.
 find_program(size_program size)
 function(say_object)
   file(SIZE "${source}.o" bytes)
@@ -96,7 +97,7 @@ if(NOT ONLY_NETWORKS)
   time_source(times 1 ${test_flags} -c)
   report(8 ${layer_test} ${times})
 
-  # A layer trained at n widths: what two widths more cost, halved.
+  # A layer trained at n widths: half of the extra time of two more widths.
   function(write_layers n)
     set(text "#include <headmix/headmix.hpp>
 template <int Width>
@@ -118,7 +119,7 @@ void train(headmix::view<float const> x) {
   time_source(times 1 ${test_flags} -DHEADMIX_COMPILED -c)
   report(5 "the same with headmix::compiled" ${times})
   say_object()
-  # As target_precompile_headers does it.
+  # Like target_precompile_headers.
   set(unit "${source}")
   set(source "${OUT}.hpp")
   file(WRITE "${source}" "#include <headmix/headmix.hpp>\n")
@@ -135,7 +136,7 @@ void train(headmix::view<float const> x) {
   report(0.6 "one more instantiation of a layer" ${difference})
 endif()
 
-# A network of n blocks, and a block alone: seconds and, where there is GNU time, the compiler's peak memory.
+# A network of n blocks, and a single block: seconds and, with GNU time, the compiler's peak memory.
 find_program(gnu_time time)
 if(gnu_time)
   execute_process(COMMAND "${gnu_time}" --version OUTPUT_VARIABLE version ERROR_VARIABLE version)

@@ -21,10 +21,10 @@ struct pass {
   virtual void run(bool backward) = 0;
   virtual ~pass() = default;
 };
-/// Of a layer "moa", "moh" or "smoe", with headmix::compiled: plain.cpp.
+/// A pass of layer "moa", "moh" or "smoe" with headmix::compiled: plain.cpp.
 std::unique_ptr<pass> compiled_pass(std::string_view layer, headmix::thread_pool& pool, headmix::Index tokens);
 
-/// A module on Backend, and what its passes read.
+/// A module on Backend, and the inputs of its passes.
 template <class L, class Backend>
 class module_pass final : public pass {
  public:
@@ -47,7 +47,7 @@ class module_pass final : public pass {
   std::vector<float> x_, dy_;
 };
 
-/// A pass of a layer of that name.
+/// A pass of the layer with this name.
 template <class Backend>
 std::unique_ptr<pass> make_pass(std::string_view layer, headmix::thread_pool& pool, headmix::Index tokens) {
   using namespace headmix;

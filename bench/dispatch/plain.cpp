@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The unit that is compiled for every x86-64 CPU, with headmix::compiled.
+// A unit compiled for every x86-64 CPU, with headmix::compiled.
 #include "pass.hpp"
 
 std::unique_ptr<bench::pass> bench::compiled_pass(std::string_view layer, headmix::thread_pool& pool,

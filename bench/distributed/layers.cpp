@@ -42,7 +42,7 @@ namespace {
 using namespace headmix;
 using Numbers = std::vector<float>;
 
-/// Mpi, and a list of what it has done.
+/// Mpi with a record of its operations.
 class Metered {
  public:
   explicit Metered(Mpi& ranks) : ranks_(&ranks) {}
@@ -112,9 +112,9 @@ using Backend = Distributed<Cpu<float>, Metered>;
 
 double number(Index n) { return static_cast<double>(n); }
 Index largest_share(Index n, Index ranks) { return (n + ranks - 1) / ranks; }
-/// What the rank has that got most of n equal parts.
+/// The part of the rank with most of n equal parts.
 double largest_part(double all, Index n, Index ranks) { return all * number(largest_share(n, ranks)) / number(n); }
-/// The same of sequences, which are not divided.
+/// The rows of the rank with most of them; sequences are not divided.
 Sizes rows_of_rank(Sizes s, Index ranks) {
   Index const length = s.tokens / s.sequences;
   s.sequences = largest_share(s.sequences, ranks);
@@ -133,9 +133,9 @@ double macs(Sizes const& s, counted what = {}) {
       Case::template sizes<L>(s));
 }
 
-// Each layer: its type, with options, and as it is on ranks; its sizes; the multiply-adds of a rank's forward pass; the
-// operations of a forward pass, and of a backward pass after it. Unless it says something else, all ranks have all
-// rows.
+// For each layer: its type, with options, and in its form on ranks; its sizes; the multiply-adds of a rank's forward
+// pass; the operations of a forward pass, and of the backward pass after it. Unless stated otherwise, all ranks have
+// all rows.
 
 struct AllRows {
   static constexpr bool own_rows = false, sums_gradients = false;
@@ -181,7 +181,7 @@ struct MohCase : AllRows {
                       at<router::shared_heads>(shared(s)), at<router::routed_heads>(s.heads - shared(s)),
                       at<router::routed_top_k>(active(s) - shared(s)));
   }
-  /// All ranks have the router.
+  /// The router is computed on all ranks.
   static double macs_of_rank(Sizes const& s, Index ranks) {
     double const heads = macs<MohCase>(s, {.router = false});
     return macs<MohCase>(s) - heads + largest_part(heads, s.heads, ranks);
@@ -190,7 +190,7 @@ struct MohCase : AllRows {
     all.push_back(sum_of_rows(s, scalar));
   }
   static void backward(std::vector<Operation>& all, Sizes const& s, double scalar) {
-    all.push_back({collective::all_sum, number(s.tokens * active(s)) * 4});  // by the weights of heads
+    all.push_back({collective::all_sum, number(s.tokens * active(s)) * 4});  // gradient of the weights of heads
     all.push_back(sum_of_rows(s, scalar));
   }
 };
@@ -207,7 +207,7 @@ struct MaeCase : AllRows {
   }
   template <class M>
   static void prepare(M& module, Sizes const& s) {
-    static std::vector<Int> heads;  // of each expert
+    static std::vector<Int> heads;  // heads of each expert
     heads.clear();
     for (Index e = 0; e < s.heads; ++e) {
       for (Index j = 0; j + 1 < s.heads; ++j) {
@@ -216,7 +216,7 @@ struct MaeCase : AllRows {
     }
     module.program().bind(on_ranks::heads_of_experts{}, view<Int const>(heads.data(), s.heads, s.heads - 1));
   }
-  /// All ranks have the gate.
+  /// The gate is computed on all ranks.
   static double macs_of_rank(Sizes const& s, Index ranks) {
     double const heads = macs<MaeCase>(s, {.router = false});
     return macs<MaeCase>(s) - heads + largest_part(heads, s.heads, ranks);
@@ -225,7 +225,7 @@ struct MaeCase : AllRows {
     all.push_back(sum_of_rows(s, scalar));
   }
   static void backward(std::vector<Operation>& all, Sizes const& s, double scalar) {
-    all.push_back({collective::all_gather, number(s.tokens * s.heads) * 4});  // by the weights of heads
+    all.push_back({collective::all_gather, number(s.tokens * s.heads) * 4});  // gradient of the weights of heads
     all.push_back(sum_of_rows(s, scalar));
   }
 };
@@ -249,7 +249,7 @@ struct MoaSizes : AllRows {
   }
 };
 struct MoaCase : MoaSizes<expert_parallel> {
-  /// All ranks have the router, keys and values: what is left without experts.
+  /// The work outside of experts, which all ranks do: the router, keys and values.
   struct no_experts : MoaSizes<> {
     template <class L>
     static auto sizes(Sizes const& s) {
@@ -264,21 +264,21 @@ struct MoaCase : MoaSizes<expert_parallel> {
     all.push_back(sum_of_rows(s, scalar));
   }
   static void backward(std::vector<Operation>& all, Sizes const& s, double scalar) {
-    all.push_back({collective::all_sum, number(s.tokens * s.heads) * 4});  // by the weights of experts
-    for (int i = 0; i < 2; ++i) {                                          // by keys and values
+    all.push_back({collective::all_sum, number(s.tokens * s.heads) * 4});  // gradient of the weights of experts
+    for (int i = 0; i < 2; ++i) {                                          // gradients of keys and values
       all.push_back({collective::all_sum, number(s.tokens * s.head_dim) * scalar});
     }
     all.push_back(sum_of_rows(s, scalar));
   }
 };
 
-/// Tokens are divided, so that losses are sums over the ranks.
+/// Tokens are divided, so losses are sums over ranks.
 template <class Case>
 struct OwnRows : Case {
   static constexpr bool own_rows = true;
   using on_ranks = DataParallel<typename Case::on_ranks>;
   static double macs_of_rank(Sizes const& s, Index ranks) { return macs<Case>(rows_of_rank(s, ranks)); }
-  /// So many numbers of rows, and what losses are made of.
+  /// Sums of these numbers of rows, and of the statistics of losses.
   static void sums(std::vector<Operation>& all, Index sizes, Index experts) {
     all.push_back({collective::all_sum, number(sizes) * sizeof(Index)});
     for (Index const n : {experts, experts, Index{1}}) all.push_back({collective::all_sum, number(n) * 4});
@@ -305,7 +305,7 @@ using MhMoeLayer = MhMoe<dynamic, 2, SoftmaxTopK<dynamic, dynamic>, FeedForward<
 
 template <template <class...> class Layer>
 struct FeedForwardCase : OwnRows<FeedForwardSizes<Layer>> {
-  /// Rows go to their experts' ranks, and back.
+  /// Rows are sent to the ranks of their experts, and back.
   static void exchange(std::vector<Operation>& all, Sizes const& s, double scalar) {
     for (int i = 0; i < 2; ++i) {
       all.push_back({collective::all_to_all, number(s.tokens * s.top_k) * number(s.width) * scalar});
@@ -319,11 +319,11 @@ struct FeedForwardCase : OwnRows<FeedForwardSizes<Layer>> {
   static void backward(std::vector<Operation>& all, Sizes const& s, double scalar) { exchange(all, s, scalar); }
 };
 
-/// A step of a training without the optimiser.
+/// A training step without the optimiser.
 struct MoaStepCase : OwnRows<MoaSizes<>> {
   static constexpr bool sums_gradients = true;
   static void forward(std::vector<Operation>& all, Sizes const& s, double) { sums(all, 1, experts(s)); }
-  /// Gradients of a MB and more by themselves, the others together.
+  /// Gradients of at least one MB are summed alone, the others together.
   static void backward(std::vector<Operation>& all, Sizes const& s, double scalar) {
     double const head = number(s.width * s.head_dim) * scalar, of_experts = number(experts(s)) * head;
     double small = 0;
@@ -348,7 +348,7 @@ Work work_of(Sizes const& s, Index ranks, bool backward, double scalar) {
   return work;
 }
 
-/// Numbers in [-1, 1), others on each rank where `seed` differs.
+/// Numbers in [-1, 1), different for different `seed`.
 Numbers random_numbers(Index n, Index seed) {
   Random const random(static_cast<std::uint64_t>(seed));
   Numbers all(static_cast<std::size_t>(n));
@@ -364,7 +364,7 @@ double time_layer(Sizes const& s, Mpi& ranks, bool backward, Timing const& timin
   auto module =
       std::apply([&](auto... size) { return Module<L, Backend>(1, backend, size...); }, Case::template sizes<L>(s));
   Case::prepare(module, s);
-  // Routers that start with zeros send all tokens to the same experts.
+  // Routers initialised to zero would send all tokens to the same experts.
   Index seed = 1;
   for (auto const& p : module.parameters()) {
     auto const numbers = random_numbers(p.value.size(), ++seed);

@@ -10,28 +10,27 @@
 
 namespace bench {
 
-/// How something is timed.
+/// Settings of a timing.
 struct Timing {
   int repetitions = 7;
   double seconds = 0.02;  ///< of a repetition, at least
 };
-/// Seconds of one run: the median of the repetitions, each between two barriers, of the slowest rank. All ranks call
-/// it.
+/// Seconds of one run on the slowest rank: the median of the repetitions, each between two barriers. All ranks call it.
 template <class F>
 [[nodiscard]] double time_of(headmix::Mpi& ranks, Timing const& timing, F run);
 
 struct Layer {
   char const* name;   ///< on the command line
   char const* title;  ///< in tables
-  /// What a rank does in a pass, forward or forward and backward. `scalar`: bytes of a number.
+  /// The work of a rank in a pass, forward or forward and backward. `scalar`: bytes of a number.
   Work (*work)(Sizes const& s, Index ranks, bool backward, double scalar);
-  /// Seconds of a pass, and the operations of it that have run on this rank.
+  /// Seconds of a pass, and its operations on this rank.
   double (*time)(Sizes const& s, headmix::Mpi& ranks, bool backward, Timing const& timing,
                  std::vector<Operation>& operations);
 };
 [[nodiscard]] std::span<Layer const> layers();
 
-/// FLOP/s of a product of floats on this thread: the best there is for layers.
+/// FLOP/s of a float product on this thread: the ceiling of layers.
 [[nodiscard]] double time_product(headmix::Mpi& ranks, Timing const& timing);
 
 // ---- implementation

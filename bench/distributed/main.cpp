@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-// headmix-bench-distributed: times the collective operations and the divided layers on the ranks of mpirun, beside a
-// model of them; with --machine NAME --ranks N it says what the model gives for a cluster, and runs nothing. See
-// README.md.
+// headmix-bench-distributed: times collective operations and divided layers on the ranks of mpirun, beside a model;
+// with --machine NAME --ranks N it prints the model's times for a cluster and runs nothing. See README.md.
 
 #include <algorithm>
 #include <cstdio>
@@ -65,16 +64,16 @@ void print_machine(Options const& o) {
 
 // ---- measurements
 
-/// What both tables need.
+/// The ranks, for both tables.
 struct Ranks {
   Mpi& all;
-  std::optional<Mpi> alone;  ///< rank 0 by itself
+  std::optional<Mpi> alone;  ///< the communicator of rank 0 alone
   Options const& options;
   Transport transport;
   [[nodiscard]] bool prints() const { return all.rank() == 0; }
 };
 
-/// What rank 0 does while the others wait.
+/// Runs f on rank 0 while the others wait.
 template <class F>
 double on_one_rank(Ranks& ranks, F f) {
   double found = 0;
@@ -83,13 +82,13 @@ double on_one_rank(Ranks& ranks, F f) {
   return found;
 }
 
-/// Measured and modelled, in milliseconds or, for collectives, microseconds.
+/// Prints measured and modelled times, in milliseconds or, for collectives, microseconds.
 void print_pair(double measured, Modelled const& m, double unit) {
   double const ratio = measured / m.time();
   std::printf("%12.4g %12.4g %7.2f%s", measured / unit, m.time() / unit, ratio, ratio > 2 || ratio < 0.5 ? "!" : " ");
 }
 
-/// Seconds of one operation over so many bytes.
+/// Seconds of one operation over this number of bytes.
 double time_collective(Mpi& ranks, collective what, Index bytes, Timing const& timing) {
   Index const n = bytes / static_cast<Index>(sizeof(float)), size = ranks.size();
   std::vector<Index> counts, own(static_cast<std::size_t>(size), n / size);
@@ -159,8 +158,8 @@ void time_collectives(Ranks& ranks) {
   }
 }
 
-/// Whether the operations that have run are those of the model: rows that come back are as many as tokens of the other
-/// ranks chose experts of this one, which the model takes for the mean.
+/// True if the executed operations are those of the model: the number of returned rows depends on choices, and the
+/// model uses its mean.
 bool are_modelled(std::vector<Operation> modelled, std::vector<Operation> done) {
   auto const order = [](std::vector<Operation>& all) {
     std::sort(all.begin(), all.end(), [](Operation const& a, Operation const& b) {
@@ -187,7 +186,7 @@ bool time_layers(Ranks& ranks) {
     if (!is_asked_for(o, layer)) continue;
     for (bool const backward : {false, true}) {
       std::vector<Operation> done;
-      // Other users come and go: the peaks are measured beside each row.
+      // Other users of the machine vary: peaks are measured with each row.
       double peak_alone = 0;
       double const one = on_one_rank(ranks, [&](Mpi& alone) {
         peak_alone = time_product(alone, o.timing);

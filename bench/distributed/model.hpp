@@ -1,12 +1,13 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// What a layer on several ranks should take. It is a model, not a measurement:
+// A model, not a measurement, of the time of a layer on several ranks:
 //
 //   time = FLOPs of a rank / (its peak * efficiency) + messages * latency + bytes / bandwidth
 //
-// FLOPs are those of count/, the efficiency is that of one rank alone. Messages and bytes are what a rank sends in all
-// collective operations of the pass (distributed/collectives.hpp). Left out: what is not a product, additions of sums,
-// ranks that get more tokens than others, memory's speed, and that sums of gradients go on under the backward pass.
+// FLOPs are those of count/; the efficiency is that of one rank alone. Messages and bytes are those that a rank sends
+// in all collective operations of the pass (distributed/collectives.hpp). Left out: operations other than products,
+// additions in sums, uneven numbers of tokens, the speed of memory, and the overlap of gradient sums with the backward
+// pass.
 
 #include <algorithm>
 #include <string>
@@ -23,11 +24,11 @@ struct Sizes {
   Index tokens = 2048;  ///< of all ranks together
   Index sequences = 4;  ///< of equal length
   Index width = 512;
-  Index heads = 8;  ///< of Moh half are active, a quarter for all tokens; Moa has four times as many experts
+  Index heads = 8;  ///< half of Moh's are active, a quarter for all tokens; Moa has four times as many experts
   Index head_dim = 64;
-  Index experts = 16;   ///< feed-forward ones
-  Index top_k = 2;      ///< of them
-  Index hidden = 1024;  ///< their inner width
+  Index experts = 16;   ///< feed-forward experts
+  Index top_k = 2;      ///< feed-forward experts of a token
+  Index hidden = 1024;  ///< inner width of feed-forward experts
 };
 
 enum class collective { all_sum, all_sum_by_engine, all_gather, reduce_scatter, all_to_all, broadcast, barrier };
@@ -37,21 +38,21 @@ enum class collective { all_sum, all_sum_by_engine, all_gather, reduce_scatter, 
   return names[static_cast<int>(c)];
 }
 
-/// One operation. `bytes`: of the sum, of the result of all_gather, of the operand of reduce_scatter, of all that a
-/// rank has to send in all_to_all, its own part included, of what is broadcast.
+/// One operation. `bytes` of the sum, of the result of all_gather, of the operand of reduce_scatter, of all parts of a
+/// rank in all_to_all including its own, or of the broadcast.
 struct Operation {
   collective what;
   double bytes;
   bool operator==(Operation const&) const = default;
 };
 
-/// What a rank sends: in a broadcast the root.
+/// Messages and bytes that a rank sends, in a broadcast those of the root.
 struct Traffic {
   double messages = 0, bytes = 0;
   Traffic& operator+=(Traffic const& t) { return messages += t.messages, bytes += t.bytes, *this; }
 };
 [[nodiscard]] inline Traffic traffic_of(Operation const& o, Index ranks) {
-  constexpr double few_bytes = 4096;  // sums up to here take one round
+  constexpr double few_bytes = 4096;  // limit of sums in one round
   double const others = static_cast<double>(ranks - 1), part = o.bytes * others / static_cast<double>(ranks);
   if (ranks == 1) return {};
   switch (o.what) {
@@ -59,7 +60,7 @@ struct Traffic {
       if (o.bytes <= few_bytes) return {others, others * o.bytes};
       return {2 * others, 2 * part};
     case collective::all_sum_by_engine: {
-      // Ranks say what they do, then halve and double the part that they talk about.
+      // Ranks announce the operation, then halve and double the part that they exchange.
       double steps = 0;
       while ((Index{1} << static_cast<int>(steps)) < ranks) ++steps;
       return {others + 2 * steps, 2 * part};
@@ -76,24 +77,24 @@ struct Traffic {
   return {others, 0};
 }
 
-/// A pass of a layer on one of the ranks, the one that has most to do.
+/// A pass of a layer on the rank with most work.
 struct Work {
   double flops = 0;
   std::vector<Operation> operations;
 };
 
-/// What messages cost.
+/// The cost of messages.
 struct Transport {
   double latency = 0;    ///< seconds of a message
   double bandwidth = 0;  ///< bytes in a second that a rank sends while it receives as many
 };
-/// The same within a node and between nodes; each rank is on the node rank / ranks_per_node.
+/// The cost of messages within a node and between nodes; rank r is on node r / ranks_per_node.
 struct Network {
   Index ranks_per_node = 1;
   Transport within, between;
 };
 
-/// What a model says, in seconds.
+/// The model's result, in seconds.
 struct Modelled {
   double compute = 0, bandwidth = 0, latency = 0;
   [[nodiscard]] double time() const { return compute + bandwidth + latency; }
@@ -124,8 +125,7 @@ struct Modelled {
 struct Sample {
   double messages, bytes, seconds;
 };
-/// The latency and the bandwidth that fit measurements best: least squares of the relative differences, neither
-/// negative.
+/// The nonnegative latency and bandwidth that fit measurements best: least squares of relative differences.
 [[nodiscard]] inline Transport fit(std::vector<Sample> const& samples) {
   double mm = 0, mb = 0, bb = 0, m1 = 0, b1 = 0;
   for (Sample const& s : samples) {
@@ -135,7 +135,7 @@ struct Sample {
   double const determinant = mm * bb - mb * mb;
   double latency = determinant > 0 ? (m1 * bb - b1 * mb) / determinant : 0;
   double per_byte = determinant > 0 ? (b1 * mm - m1 * mb) / determinant : 0;
-  if (latency <= 0 || per_byte <= 0) {  // one of them alone
+  if (latency <= 0 || per_byte <= 0) {  // fit one of them alone
     latency = latency > 0 && mm > 0 ? m1 / mm : 0;
     per_byte = latency > 0 || bb == 0 ? 0 : b1 / bb;
   }

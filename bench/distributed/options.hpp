@@ -12,7 +12,7 @@ namespace bench {
 struct Options {
   std::string machine;  ///< empty: measure
   std::string machines = HEADMIX_BENCH_MACHINES;
-  Index ranks = 64;  ///< of the machine
+  Index ranks = 64;  ///< number of ranks of the machine
   bool bfloat16 = true;
   std::string layer = "all";
   Sizes sizes;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What the GPU can do at best, to compare with: copies, reads from the second-level cache, a large product, launches.
-// The last two lines are for gpu.sh: --tflops=... and --tbytes=...
+// The ceilings of the GPU: copies, reads from the second-level cache, a large product, launches. The last two lines are
+// for gpu.sh: --tflops=... and --tbytes=...
 #include "common.cuh"
 
 using namespace bench;
@@ -20,7 +20,7 @@ struct read_again {
     std::uint32_t bits = 0;
     Index const stride = device.blocks() * threads;
     for (int n = 0; n < times; ++n) {
-      // Another block's part each time, which the first-level cache of this multiprocessor has not.
+      // The part of another block each time, which is not in the first-level cache of this multiprocessor.
       Index const first = (device.block() + n * 7) % device.blocks() * threads + device.thread();
       for (Index i = first; i < chunks; i += stride) {
         headmix::words<4> const w = device.load16(data + 4 * i);

@@ -1,8 +1,8 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// How the GPU programs measure and report. A row of theirs is a line of fields with tabs between them:
+// Measuring and reporting by the GPU programs. A row is a line of fields separated by tabs:
 //
-//   group, name, microseconds, TFLOP/s, floor in microseconds, floor / time        "-" where there is none
+//   group, name, microseconds, TFLOP/s, floor in microseconds, floor / time        "-" if there is none
 //
 // A floor is the larger of FLOPs over the measured rate of a large product and bytes over the measured rate of a copy.
 
@@ -21,19 +21,19 @@ namespace bench {
 
 using headmix::bfloat16, headmix::Index, headmix::view;
 using Backend = headmix::Cuda<bfloat16, headmix::Sm90a>;
-// What rows call the kernels, where they are not those that a user gets on this GPU.
+// The name of the kernels in rows, if they are not the default ones of this GPU.
 #ifdef HEADMIX_BENCH_DEVICE
 inline constexpr char const* device_name = HEADMIX_BENCH_DEVICE;
 #else
 inline constexpr char const* device_name = "";
 #endif
 
-/// What this GPU can do, as ceilings.cu measured it.
+/// The ceilings of this GPU, as measured by ceilings.cu.
 struct Ceilings {
   double tflops = 0;  ///< bfloat16 product of 8192^3
   double tbytes = 0;  ///< per second, read and written by a copy
 };
-/// From arguments that are written --tflops=800 --tbytes=3.
+/// Reads the arguments --tflops=800 --tbytes=3.
 inline Ceilings ceilings_of(int argc, char** argv) {
   Ceilings c;
   for (int i = 1; i < argc; ++i) {
@@ -50,7 +50,7 @@ inline std::string option(int argc, char** argv, std::string const& name) {
   return {};
 }
 
-/// Keeps the GPU busy, so that all that is timed lies in the stream before the first of it begins.
+/// Keeps the GPU busy until all timed work is in the stream.
 template <int = 0>
 __global__ void wait_cycles(long long cycles) {
   long long const start = clock64();
@@ -58,7 +58,7 @@ __global__ void wait_cycles(long long cycles) {
   }
 }
 
-/// Works for 0.3 s, once in a program, so that the clocks have risen before anything is timed.
+/// Works for 0.3 s, once in a program, to raise the clocks before anything is timed.
 inline void raise_clocks(cudaStream_t stream, std::function<void(int)> const& f) {
   static bool done = false;
   if (std::exchange(done, true)) return;
@@ -69,7 +69,7 @@ inline void raise_clocks(cudaStream_t stream, std::function<void(int)> const& f)
   }
 }
 
-/// The times of f(0), f(1), f(2), f(0), ... in microseconds, by events around `batch` of them, sorted.
+/// The times of f(0), f(1), f(2), f(0), ... in microseconds, sorted, by events around `batch` calls.
 inline std::vector<double> times_us(cudaStream_t stream, std::function<void(int)> const& f, int times, int batch) {
   std::vector<cudaEvent_t> events(2 * static_cast<std::size_t>(times));
   for (auto& e : events) headmix::cuda_kernels::check(cudaEventCreate(&e), "creating an event");
@@ -92,9 +92,9 @@ inline std::vector<double> times_us(cudaStream_t stream, std::function<void(int)
   return us;
 }
 
-/// Their median. Different numbers are different buffers, so that the cache is not warm, if they are large enough: see
-/// row(). What takes less than 30 us, of which events are a part, is timed again by ten at a time: launches overlap
-/// then, as in a layer.
+/// The median time. Different arguments of f are different buffers, so that large ones are not cached: see row(). Times
+/// below 30 us, of which events are a part, are measured again with batches of ten: launches then overlap, as in a
+/// layer.
 inline double median_us(cudaStream_t stream, std::function<void(int)> const& f, int times = 50) {
   raise_clocks(stream, f);
   for (int i = 0; i < 3; ++i) f(i);
@@ -103,7 +103,7 @@ inline double median_us(cudaStream_t stream, std::function<void(int)> const& f, 
   return us < 30 ? median(times_us(stream, f, 21, 10)) : us;
 }
 
-/// Whether three sets of buffers fit in the second-level cache.
+/// True if three sets of buffers fit in the second-level cache.
 inline bool cached(double megabytes) {
   int device = 0, bytes = 0;
   headmix::cuda_kernels::check(cudaGetDevice(&device), "asking the CUDA device");
@@ -112,22 +112,22 @@ inline bool cached(double megabytes) {
   return megabytes > 0 && 3e6 * megabytes < bytes;
 }
 
-/// A string of JSON, of text without control characters.
+/// A JSON string of text without control characters.
 inline std::string json_quoted(std::string const& text) {
   std::string s = "\"";
   for (char const c : text) s.append(c == '"' || c == '\\' ? "\\" : "").push_back(c);
   return s + '"';
 }
 
-/// What is timed.
+/// The subject of a row.
 struct Subject {
   char const *group, *pass;  ///< kernel or layer; forward, or forward and backward, of layers
   std::string name;
-  std::string over = {};  ///< the name of the row that it is compared with, of the same pass
+  std::string over = {};  ///< the name of the compared row, of the same pass
   bool graph = false;
 };
-/// Prints a row, a line of JSON that table.cpp reads; gflop and megabytes may be 0. The rate of a copy is no floor for
-/// what stays in the cache.
+/// Prints a row, a line of JSON for table.cpp; gflop and megabytes may be 0. If buffers stay in the cache, the rate of
+/// a copy is no floor.
 inline void row(Subject const& what, double us, double gflop, double megabytes, Ceilings const& c) {
   bool const in_cache = cached(megabytes);
   double const compute = c.tflops > 0 ? gflop / c.tflops * 1e3 : 0;
@@ -141,7 +141,7 @@ inline void row(Subject const& what, double us, double gflop, double megabytes, 
   std::fflush(stdout);
 }
 
-/// Numbers that look random, in about [-scale, scale].
+/// Pseudo-random numbers, in about [-scale, scale].
 template <class T>
 struct fill {
   T* data;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The kernels of MoH, where tokens choose heads, beside those of multi-head attention: B = 4 sequences of T = 2048
-// tokens, d = 1024, 16 heads of 64 columns, of which a token chooses 16, 12, 8 or 4. --only=text: rows whose name has
-// it.
+// The kernels of MoH, where tokens choose heads, and those of multi-head attention: B = 4 sequences of T = 2048 tokens,
+// d = 1024, 16 heads of 64 columns, of which a token chooses 16, 12, 8 or 4. --only=text: rows with this text in their
+// names.
 #include <cmath>
 
 #include "common.cuh"
@@ -13,7 +13,7 @@ namespace shape {
 constexpr Index sequences = 4, length = 2048, tokens = sequences * length, d = 1024, h = 64, heads = 16;
 }  // namespace shape
 
-/// Slot s chooses some head; those of a token differ.
+/// The head of slot s; heads of a token differ.
 struct choose {
   Int* index;
   Index k;
@@ -45,7 +45,7 @@ int main(int argc, char** argv) {
     };
 
     using namespace shape;
-    // Rows of all heads, or of all slots, whichever the row of the table is about.
+    // Rows of all heads, or of all slots, depending on the row of the table.
     Buffers<bfloat16> const x(backend, tokens, d), y(backend, tokens, d), w(backend, d, heads * h, 0.05F),
         d_w(backend, d, heads * h), q(backend, tokens, heads * h), keys(backend, tokens, heads * h),
         values(backend, tokens, heads * h), o(backend, tokens, heads * h), d_o(backend, tokens, heads * h),
@@ -59,7 +59,7 @@ int main(int argc, char** argv) {
     dense.head_dim = h;
     constexpr double giga = 1e-9;
 
-    // One row for each slot, or for each token if there are as many columns as heads have.
+    // A row for each slot, or for each token if there are as many columns as those of all heads.
     auto const attend = [&](auto mask, auto const& extents, Index rows, Index head_count) {
       return [&, extents, rows, head_count](int i) {
         auto const of = [&](auto const& buffers, Index cols) { return view(buffers(i).data, rows, cols); };
@@ -141,7 +141,7 @@ int main(int argc, char** argv) {
       };
       time_attention("attention, " + of, chosen, slots, 1);
 
-      // The heads of W_q side by side, those of W_o below each other.
+      // W_q has its heads side by side, W_o below each other.
       auto const stacked = [&](view<bfloat16> m, bool columns) {
         m.count = heads;
         (columns ? m.cols : m.rows) = h;

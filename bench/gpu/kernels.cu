@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The kernels of a MoA layer, forward and backward, one by one: B = 8 sequences of T = 2048 tokens, d = 1024, heads of
-// 128 columns, k = 8 of E = 32 experts. --only=text: rows whose name has it.
+// 128 columns, k = 8 of E = 32 experts. --only=text: rows with this text in their names.
 #include <cmath>
 
 #include "common.cuh"
@@ -13,7 +13,7 @@ constexpr Index sequences = 8, length = 2048, tokens = sequences * length, d = 1
 constexpr Index slots = tokens * k;
 }  // namespace shape
 
-/// Slot s chooses some expert; those of a token differ.
+/// The expert of slot s; experts of a token differ.
 struct choose {
   Int* index;
   HEADMIX_HD void operator()(Index s) const {

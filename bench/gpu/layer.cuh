@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// How the GPU programs run layers: with random parameters and inputs, call by call and as a CUDA graph.
+// Layers in the GPU programs: with random parameters and inputs, call by call and as a CUDA graph.
 
 #include <cstring>
 
@@ -8,8 +8,8 @@
 
 namespace bench {
 
-/// A layer over inputs of `width` columns. A router starts with zeros, which send every token to the same experts, so
-/// parameters are random.
+/// A layer over inputs of `width` columns. All parameters are random, since a router initialised to zero sends every
+/// token to the same experts.
 template <class Layer, Index width>
 struct Trial {
   Backend backend;
@@ -36,12 +36,12 @@ struct Trial {
   }
 };
 
-/// Rows of a layer, whose forward pass makes so many GFLOP in products and in attention. `over`: the layer that it is
-/// compared with.
+/// Rows of a layer, with the GFLOP of its forward pass in products and in attention. `over`: the compared layer.
 template <class Layer, Index width>
 void time_layer(std::string const& name, headmix::segments sizes, double products, double attention, Ceilings const& c,
                 std::string const& over = {}) {
-  // Backward counts two products for one of forward, in attention five for two, however often a kernel repeats them.
+  // The backward pass counts two products for one forward product, and in attention five for two, however often a
+  // kernel repeats them.
   double const gflop = products + attention, gflop_both = 3 * products + 3.5 * attention;
   Trial<Layer, width> s(sizes);
   cudaStream_t const stream = s.backend.queue().stream();
@@ -49,7 +49,7 @@ void time_layer(std::string const& name, headmix::segments sizes, double product
     s.forward(i);
     s.backward(i);
   };
-  both(0);  // what is allocated once cannot be recorded
+  both(0);  // one-time allocations cannot be captured
   headmix::cuda_graph const forward(s.backend.queue(), [&] { s.forward(); });
   headmix::cuda_graph const pass(s.backend.queue(), [&] { both(0); });
   auto const time = [&](char const* which, bool graph, std::function<void(int)> const& f, int times, double all) {
@@ -64,7 +64,7 @@ void time_layer(std::string const& name, headmix::segments sizes, double product
       "forward and backward", true, [&](int) { pass.launch(); }, 30, gflop_both);
 }
 
-/// All that a pass makes, as bytes.
+/// All outputs of a pass, as bytes.
 template <class S>
 std::vector<std::byte> pass(S& s) {
   s.layer.zero_gradients();
@@ -82,7 +82,7 @@ std::vector<std::byte> pass(S& s) {
   return bytes;
 }
 
-/// 20 passes that must agree bit by bit.
+/// 20 passes must agree bit by bit.
 template <class Layer, Index width>
 bool repeats(std::string const& name, headmix::segments sizes) {
   Trial<Layer, width> s(sizes), other(sizes);

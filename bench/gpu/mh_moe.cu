@@ -33,7 +33,7 @@ void time_heads(std::string const& name, Index rows, Ceilings const& c) {
   double const experts = expert_gflop(rows, shape::d, shape::experts, shape::k, shape::hidden);
   time_layer<shape::Heads<Weights>, shape::d>(name, headmix::uniform(1, rows), projections + experts, 0, c);
 }
-/// A slot's expert.
+/// The expert of a slot.
 struct choose {
   headmix::Int* index;
   HEADMIX_HD void operator()(Index s) const {
@@ -42,14 +42,14 @@ struct choose {
     index[s] = static_cast<headmix::Int>((h ^ h >> 15) % shape::experts);
   }
 };
-/// gate u silu(v) over two products, on chip or in memory.
+/// gate u silu(v) over two products, in registers or in memory.
 template <class U, class V>
 auto swiglu(view<float const> gate, U const& u, V const& v) {
   using namespace headmix;
   using hidden = tree_node<float, ops::multiply, U, tree_node<float, ops::silu, V>>;
   return tree_node<float, ops::multiply, tree_leaf<float, false, true>, hidden>{{gate}, {u, {v}}};
 }
-/// The hidden layer of the experts, of as many tokens as the large layer has: in one kernel and in three.
+/// The hidden layer of the experts for the tokens of the large layer: in one kernel and in three.
 void time_hidden(Ceilings const& c) {
   if constexpr (headmix::FusedExperts<Backend>) {
     constexpr Index rows = shape::many_tokens * shape::split, slots = rows * shape::k, width = shape::d / shape::split;

@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Whole layers: MoA and, as its yardstick, dense attention of the same activated width, both of headmix, over sequences
-// of 2048 and of 8192 tokens. Forward, and forward with backward; call by call and as a CUDA graph.
+// Whole layers: MoA and dense attention of the same activated width, both of headmix, over sequences of 2048 and of
+// 8192 tokens. Forward, and forward with backward; call by call and as a CUDA graph.
 #include "layer.cuh"
 #include "shapes.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Whole layers: MoH with 12 or 8 of 16 heads on, 4 of them always, without and with dense projections, and multi-head
-// attention with all heads. FLOPs are those of the chosen heads. Forward,
-// and forward with backward; call by call and as a CUDA graph. --check: instead, 20 passes that must agree bit by bit.
+// Whole layers: MoH with 12 or 8 of 16 heads active, 4 of them shared, with and without dense projections, and
+// multi-head attention with all heads. FLOPs are those of the chosen heads. Forward, and forward with backward; call by
+// call and as a CUDA graph. --check: instead, 20 passes that must agree bit by bit.
 #include "layer.cuh"
 
 using namespace bench;
@@ -9,7 +9,7 @@ using namespace bench;
 namespace {
 constexpr Index sequences = 8, length = 2048, tokens = sequences * length, d = 1024, h = 64, heads = 16, shared = 4;
 
-/// `chosen` of the other heads.
+/// A router with `chosen` of the routed heads.
 template <Index chosen, class Mask, class... Options>
 using Mixture = headmix::Moh<d, h, headmix::TwoStage<shared, heads - shared, chosen>, Mask, Options...>;
 template <class Mask>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Whole layers: the attention of a LLaMA 3 of 8B parameters, and MoH with 24 or 16 of its 32 heads on, without and with
-// dense projections, over sequences of 2048 and of 8192 tokens. FLOPs are those of the chosen heads. Forward, and
-// forward with backward; call by call and as a CUDA graph. --check: instead, 20 passes that must agree bit by bit.
+// Whole layers: the attention of an 8B LLaMA 3, and MoH with 24 or 16 of its 32 heads active, with and without dense
+// projections, over sequences of 2048 and of 8192 tokens. FLOPs are those of the chosen heads. Forward, and forward
+// with backward; call by call and as a CUDA graph. --check: instead, 20 passes that must agree bit by bit.
 #include "layer.cuh"
 #include "shapes.hpp"
 

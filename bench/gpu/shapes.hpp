@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// The layers that bench/gpu times, and what their rows are called.
+// The layers timed by bench/gpu, and the names of their rows.
 
 #include <string>
 
@@ -45,11 +45,11 @@ struct moa_shape {
 };
 using shape_a = moa_shape<128>;
 
-/// The attention of a LLaMA 3 of 8B parameters, and MoH in its place, with a router of its own; one sequence.
+/// The attention of an 8B LLaMA 3, and MoH with its own router in its place; one sequence.
 struct llama_shape {
   static constexpr Index d = 4096, h = 128, heads = 32, groups = 8, lengths[] = {2048, 8192};
   using Dense = headmix::MultiHead<d, heads, h, headmix::causal, headmix::kv_heads<groups>>;
-  /// `shared` heads always and 8 of the others.
+  /// `shared` heads always, and 8 of the others.
   template <Index shared, class... Options>
   using Mixture = headmix::Moh<d, h, headmix::TwoStage<shared, heads - shared, 8>, headmix::causal,
                                headmix::kv_heads<groups>, Options...>;

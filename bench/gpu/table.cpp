@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
-// table FILE: the rows that gpu.sh has collected, lines of JSON, as tables in Markdown. For the host.
+// table FILE: prints the rows collected by gpu.sh, lines of JSON, as tables in Markdown. For the host.
 //
-// A row has "group" (ceiling, determinism, kernel, layer, torch) and "name"; what else it has is said where it
-// is printed: common.cuh, baselines.py. Rows are the same work where name, pass, graph and device are. What
-// a row is compared with it says itself, by names: "over" of a row of headmix is another one of headmix, "of" of a row
-// of PyTorch lists rows of headmix.
+// A row has "group" (ceiling, determinism, kernel, layer, torch) and "name"; its other fields are documented where it
+// is printed: common.cuh, baselines.py. Rows with equal name, pass, graph and device are the same work. A row names its
+// compared rows: "over" of a headmix row is another headmix row, "of" of a PyTorch row lists headmix rows.
 
 #include <cmath>
 #include <cstdio>
@@ -24,7 +23,7 @@ struct Row {
   bool graph = false, in_l2 = false;
   double us = std::nan(""), tflops = us, floor_us = us;
 
-  /// Reads a line; `where` is what errors call it.
+  /// Reads a line; `where` names it in errors.
   Row(std::string const& line, std::string const& where) {
     headmix::JsonReader json(line, where);
     json.object([&](std::string const& key) {
@@ -45,7 +44,7 @@ struct Row {
     json.end();
     if (group.empty() || name.empty()) headmix::fail(where, ": expected a row with group and name, found ", line);
   }
-  /// As it is printed.
+  /// The number as printed.
   [[nodiscard]] std::string text() const {
     std::string s = name;
     for (auto const& more : {pass, std::string(graph ? "graph" : ""), device, std::string(in_l2 ? "in L2" : "")})
@@ -104,7 +103,7 @@ class Rows {
   }
 
  private:
-  /// The latest; not a number where there is none.
+  /// The latest time; NaN if there is none.
   [[nodiscard]] double time_of(std::string const& group, std::string const& name, std::string const& pass, bool graph,
                                std::string const& device) const {
     double us = std::nan("");
@@ -112,7 +111,7 @@ class Rows {
       if (r.group == group && r.name == name && r.pass == pass && r.graph == graph && r.device == device) us = r.us;
     return us;
   }
-  /// A kernel has no pass: it is one forward unless its name says otherwise.
+  /// A kernel has no pass: it counts as forward unless its name says otherwise.
   [[nodiscard]] double time_of_ours(std::string const& name, std::string const& pass, bool graph) const {
     double const us = time_of("layer", name, pass, graph, "");
     return us > 0 || pass != "forward" ? us : time_of("kernel", name, "", graph, "");

@@ -52,7 +52,7 @@ struct Problem {
       backend.template attention<Mask>(forward(), scratch.bytes());
     }
   }
-  /// Products of the forward pass; the backward pass counts twice as many.
+  /// FLOPs of the forward pass; the backward pass counts twice as many.
   double flops() const {
     double const pairs =
         static_cast<double>(t * k) * static_cast<double>(t) * (std::is_same_v<Mask, headmix::causal> ? 0.5 : 1.0);
@@ -76,7 +76,7 @@ void check_small(Index threads) {
   check_equal<float>("attention d_v", ours.d_v.get(), plain.d_v.get(), 1e-5);
 }
 
-/// What was timed: the last two tokens again, alone.
+/// Checks the timed result: the last two tokens, computed alone.
 template <class Mask, class Map>
 void check_timed(Problem<Mask, Map>& timed, bool gradient) {
   Problem<Mask, Map> last{timed.t, 2, timed.d, timed.k};

@@ -75,7 +75,7 @@ void check_small(Index threads, Index k) {
   check_equal<float>("attention d_v", ours.d_v.get(), plain.d_v.get(), 1e-5);
 }
 
-/// What was timed: the last row of a head, by the formula.
+/// Checks the timed result: the last row of a head, by the formula.
 template <class Mask>
 void check_timed(Problem<Mask>& p) {
   headmix::attention_extents const x = p.extents();
@@ -95,7 +95,7 @@ void check_timed(Problem<Mask>& p) {
   check_equal<float>("attention", o.middle_rows(r.row, 1).middle_cols(r.col, p.d), expected.get(), 1e-4);
 }
 
-/// K of E heads for every token, beside dense attention of E heads.
+/// K of E heads for every token, compared with dense attention of E heads.
 template <class Mask>
 auto attention(bool gradient) {
   return [gradient](benchmark::State& state) {

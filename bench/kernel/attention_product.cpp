@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The products of attention's blocks on one thread, [M, K] times [K, N], as the kernel runs them: by panels of keys or
-// values that were copied before, all in cache. Beside one plain Eigen product of the same operands.
+// The products of attention's blocks on one thread, [M, K] times [K, N], as in the kernel: by previously copied panels
+// of keys or values, all in cache. Compared with a plain Eigen product of the same operands.
 #include "../common.hpp"
 #include "headmix/core/aligned_buffer.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The dense product in the three forms of a linear layer, beside one plain Eigen product of the same operands.
+// The dense product in the three forms of a linear layer, compared with a plain Eigen product of the same operands.
 #include <type_traits>
 #include <utility>
 

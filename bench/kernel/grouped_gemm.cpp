@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// One product per expert, over the rows that chose it: `in` reads a row of x once per choice (W_q of MoA), `out` has a
-// row of its own for every choice (W_o).
+// One product per expert, over its rows: `in` reads a row of x once per choice (W_q of MoA), `out` has a separate row
+// for every choice (W_o).
 #include "../experts.hpp"
 #include "headmix/core/aligned_buffer.hpp"
 
@@ -21,7 +21,7 @@ auto grouped_gemm(bool in) {
     time_calls(state, [&] {
       cpu.grouped_gemm(y.get(), x.get(), w.get(), chosen.order(), chosen.begins(), slots_per_row, scratch.bytes());
     });
-    for (Index s = 0; s < t * k; s += t * k / 5) {  // some slots, each as a product of its own
+    for (Index s = 0; s < t * k; s += t * k / 5) {  // some slots, each by a separate product
       Matrix<float> expected(1, width);
       headmix::Reference<float>{}.gemm(expected.get(), x.get().middle_rows(s / slots_per_row, 1),
                                        w.get()[chosen.index[static_cast<std::size_t>(s)]], false);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The gradient by one weight matrix per expert: dw_e = x^T dy over the rows that chose expert e.
+// The gradient of one weight matrix per expert: dw_e = x^T dy over the rows of expert e.
 #include "../experts.hpp"
 #include "headmix/core/aligned_buffer.hpp"
 

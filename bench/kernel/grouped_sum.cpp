@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The sum over the experts of a row, without a row for every choice: `out` is W_o of MoH, whose matrices lie below each
-// other; `in` is the gradient by the input of W_q, whose matrices lie side by side and are read transposed. `gemm` is
-// one dense product of as many multiply-adds.
+// The sum over the experts of a row, without storing a row per choice: `out` is W_o of MoH, whose matrices lie below
+// each other; `in` is the gradient of the input of W_q, whose matrices lie side by side and are read transposed. `gemm`
+// is one dense product with as many multiply-adds.
 #include "../experts.hpp"
 #include "headmix/core/aligned_buffer.hpp"
 

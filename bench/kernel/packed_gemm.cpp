@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Products with packed ternary weights and 8-bit activations, one matrix per expert, beside the same products in float:
-// T rows of width D choose K of E experts of width H. FLOP/s counts both alike.
+// Products with packed ternary weights and 8-bit activations, one matrix per expert, compared with products in float: T
+// rows of width D choose K of E experts of width H. Both count the same FLOPs.
 #include "../experts.hpp"
 #include "headmix/core/aligned_buffer.hpp"
 
@@ -29,7 +29,7 @@ auto products(bool packed) {
         cpu.grouped_gemm(y.get(), x.get(), w.get(), chosen.order(), chosen.begins(), k, scratch.bytes());
       }
     });
-    for (Index s = 0; packed && s < t * k; s += t * k / 5) {  // some slots, each as a product of its own
+    for (Index s = 0; packed && s < t * k; s += t * k / 5) {  // some slots, each by a separate product
       Matrix<float> expected(1, h);
       headmix::Reference<float>{}.packed_gemm(expected.get(), x.get().middle_rows(s / k, 1),
                                               codes[chosen.index[static_cast<std::size_t>(s)]], {}, {}, 1, {});

@@ -31,7 +31,7 @@ void weights(benchmark::State& state) {
   time_calls(state, run);
   for (Index i = 0; i < w.get().size(); ++i) wide.get().data[i] = static_cast<double>(w.get().data[i]);
   headmix::Reference<double>{}.absmean_ternary(expected.get(), view<double const>(wide.get()));
-  Index different = 0;  // numbers may lie between both means
+  Index different = 0;  // numbers may be halfway between the two means
   for (Index i = 0; i < w.get().size(); ++i)
     different += std::abs(static_cast<double>(y.get().data[i]) - expected.get().data[i]) > 1e-6;
   if (different > w.get().size() / 100'000) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Sums of rows and columns, with the pointwise part fused into them, and the norms made of them.
+// Sums of rows and columns, with fused pointwise operands, and norms.
 #include "../expression.hpp"
 #include "headmix/expr/norm.hpp"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Layers over bfloat16. Rows are named as those over float, and have their sizes. Their share of the peak is of that of
-// products of bfloat16s, measured beside each row: tile products, dot products, or multiply-adds where there are none.
-// Rows bfloat16_* are beside the same layer over float: `ratio` is the time by that of float; with dot products it
-// shall be at most 1 / 1.5, else at most 1.25, for half of the memory.
+// Layers over bfloat16. Rows have the names and sizes of those over float. Their share of the peak is relative to
+// products of bfloat16, measured with each row: tile products, dot products, or else multiply-adds. Rows bfloat16_* are
+// compared with the layer over float: `ratio` is the quotient of the times; the goal is at most 1 / 1.5 with dot
+// products, else at most 1.25, for half of the memory.
 #include <array>
 #include <span>
 
@@ -21,7 +21,7 @@ using headmix::at;
 using headmix::bfloat16;
 using headmix::dynamic;
 
-// Each of these has the sizes of a row in the order of `names`, the layer, and a module that is made for them.
+// Each struct has the sizes of a row in the order of `names`, the layer, and its module.
 
 struct MoaRow {
   static inline std::vector<std::string> const names = {"B", "T", "D", "E", "K", "H"};
@@ -99,7 +99,7 @@ struct ExpertsRow {
   [[nodiscard]] Index macs() const { return 3 * choices * width * hidden; }
 };
 
-/// A module with numbers for its passes.
+/// A module with inputs for its passes.
 template <class Row, class T>
 struct Timed {
   typename Row::template module<T> module;
@@ -143,15 +143,15 @@ auto layer(bool backward, bool beside_float) {
     }
     if (backward) at_most(state, "allocations", 0);
     count_flops<bfloat16>(state, threads, (backward ? 6 : 2) * static_cast<double>(tokens * s.macs()));
-    state.counters.erase("gemm");  // a ceiling of float
+    state.counters.erase("gemm");  // a ceiling for float
     count_tokens(state, tokens);
   };
 }
 
 using Shapes = std::vector<std::vector<std::int64_t>>;
 
-/// Rows of their own, and rows beside float.
-/// @param name  with a # for forward or backward
+/// Rows alone, and rows compared with float.
+/// @param name  with a # in place of forward or backward
 template <class Row>
 void add_layer(std::string const& name, Shapes const& alone, std::string const& short_name, Shapes const& beside) {
   for (std::string const direction : {"forward", "backward"}) {

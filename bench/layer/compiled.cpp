@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// headmix::compiled in a unit that is compiled for plain x86-64, beside headers alone in one that is compiled for this
-// machine: one sequence of T tokens. `ratio` is the time by that of the latter; it shall be at most 1 / 0.95 for
-// attention. Experts (smoe) are the layer with the most pointwise work, which has the instructions of its unit.
+// headmix::compiled in a unit compiled for plain x86-64, compared with headers alone in a unit compiled for this
+// machine: one sequence of T tokens. `ratio` is the quotient of the times; the goal for attention is at most 1 / 0.95.
+// Experts (smoe) are the layer with the most pointwise work, which uses the instructions of its unit.
 #include "../common.hpp"
 #include "../dispatch/pass.hpp"
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// A decoder's step, one token of one sequence behind T others through 4 layers (so that no cache of the CPU holds what
-// a network's step reads), beside dense attention with 8 heads of width 64, whose cache has as many keys. `bytes` is
-// the cache of the layer relative to the dense one's. A chunk is 512 tokens of prefill behind T others, beside the
-// forward pass of the layer over 512 tokens: what is left of the difference is attention. Over bfloat16 both are beside
-// the same over float.
+// A decoder's step: one token of one sequence after T others, through 4 layers (so that their weights and caches exceed
+// the CPU's caches, as in a network), compared with dense attention with 8 heads of width 64, whose cache has as many
+// keys. `bytes` is the cache of the layer relative to the dense one. A chunk is 512 tokens of prefill after T others,
+// compared with a forward pass over 512 tokens, which differs only by attention. Over bfloat16 both are compared with
+// float.
 #include <deque>
 
 #include "headmix/decode/decoder.hpp"
@@ -23,14 +23,14 @@ using Moa = headmix::Moa<width, 64, headmix::SoftmaxTopK<32, 8>, headmix::causal
 using Moh = headmix::Moh<width, 64, headmix::TwoStage<2, 6, 2>, headmix::causal, headmix::rope<>>;
 using Mae = headmix::Mae<width, 8, 64, headmix::causal, headmix::rope<>>;
 
-/// Decoders behind so many tokens.
+/// Decoders that have read this number of tokens.
 template <class L, class T = float>
 struct Behind {
   Behind(Index context, Index threads, Index chunk, int layers) : x(chunk, width) {
     Matrix<T> const before(512, width);
     for (int l = 0; l < layers; ++l) {
       auto& d = decoders.emplace_back(headmix::cache_size{.tokens = context + chunk}, 1, Cpu<T>(pool(threads)));
-      // Routers begin with zeros, which send every token to the same experts.
+      // Routers initialised to zero would send every token to the same experts.
       for (auto const& p : d.module().parameters()) {
         Matrix<T> const start(p.value.rows, p.value.cols);
         if (p.name.starts_with("W_g")) std::copy_n(start.get().data, p.value.size(), p.value.data);

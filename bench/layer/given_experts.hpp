@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// A router for the rows that time experts alone.
+// A router for rows that time experts alone.
 
 #include "headmix/expr/expr.hpp"
 #include "headmix/expr/leaf.hpp"

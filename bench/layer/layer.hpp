@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// What the rows of all layers share.
+// Shared parts of the rows of layers.
 
 #include <set>
 
@@ -12,7 +12,7 @@ namespace bench {
 template <class Layer, class Backend, class Mode = headmix::training>
 using Module = headmix::Module<Layer, Backend, Mode>;
 
-/// Replaces the zeros that a router starts with, which send every token to the same experts.
+/// Replaces a router's initial zeros, which would send every token to the same experts.
 template <class P, class M>
 void spread(M& module) {
   view<float> const w = module.template get<P>().value;
@@ -52,7 +52,7 @@ void time_module(benchmark::State& state, M& module, Index threads, Index sequen
   count_tokens(state, sequences * length);
 }
 
-/// Times forward passes of a module for inference whose weights are prepared, beside one whose weights are not.
+/// Times forward passes of a module for inference with prepared weights, compared with unprepared weights.
 template <class M>
 void time_prepared(benchmark::State& state, M& prepared, M& plain, Index threads, Index sequences, Index length,
                    Index width, double macs) {
@@ -65,8 +65,8 @@ void time_prepared(benchmark::State& state, M& prepared, M& plain, Index threads
   count_tokens(state, sequences * length);
 }
 
-/// The same for a causal module, beside one that sees all keys, which does `all_macs` multiply-adds. Useful ones are to
-/// be done at 0.92 of its speed.
+/// Times a causal module, compared with one without a mask, which does `all_macs` multiply-adds. The goal is 0.92 of
+/// its speed, by useful multiply-adds.
 template <class Causal, class Full>
 void time_causal(benchmark::State& state, Causal& causal, Full& full, Index threads, Index sequences, Index length,
                  Index width, bool backward, std::initializer_list<double> loss_weights, double macs, double all_macs) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The mixture of attentive experts beside dense multi-head attention of the same shape: B sequences of T tokens of
+// The mixture of attentive experts, compared with dense multi-head attention of equal shape: B sequences of T tokens of
 // width D, N heads of width D / N, forward and backward. The gate sees all positions. In an expert step every sequence
-// draws one expert, which leaves out `dropped` heads: `bound` is the share of the heads that it keeps.
+// draws one expert, which leaves out `dropped` heads: `bound` is the share of the remaining heads.
 #include "headmix/layer/mae.hpp"
 
 #include "headmix/layer/multi_head.hpp"
@@ -30,7 +30,7 @@ struct DenseModule : Module<Dense, Backend> {
                                at<Dense::heads>(s.heads), at<Dense::kv_heads>(s.heads)) {}
 };
 
-/// Both layers, on the same weights.
+/// Both layers, with equal weights.
 template <class Backend>
 struct MaeModules {
   MaeModules(Backend backend, MaeShape const& s)
@@ -52,12 +52,12 @@ struct MaeModules {
     expert.program().bind(Mixture::heads_of_experts{}, table);
   }
   Index experts, kept;
-  std::vector<Int> heads;  ///< of each expert
+  std::vector<Int> heads;  ///< heads of each expert
   Module<Mixture, Backend> mixture;
   Module<Expert, Backend> expert;
 };
 
-/// The layers against plain loops, at small, uneven shapes.
+/// Checks the layers against plain loops, at small, uneven shapes.
 void check(Index threads) {
   static std::set<Index> checked;
   if (!checked.insert(threads).second) return;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The multi-head mixture of experts beside the sparse mixture of equal FLOPs: tokens of width D, split into h
+// The multi-head mixture of experts, compared with the sparse mixture of equal FLOPs: tokens of width D, split into h
 // sub-tokens, K of E experts of inner width F. The published sizes: two sub-tokens with 40 experts, three with 96, and
-// 1 of 8 experts of inner width 2048 for whole tokens. `bound` counts products, the router's too. The last part of the
-// tables shows each row's time relative to the sparse mixture.
+// 1 of 8 experts of inner width 2048 for whole tokens. `bound` counts products, including the router's. The last part
+// of the tables shows each row's time relative to the sparse mixture.
 #include "headmix/layer/mh_moe.hpp"
 
 #include "headmix/layer/smoe.hpp"
@@ -22,7 +22,7 @@ using Whole = headmix::Smoe<dynamic, Router, Experts>;
 struct MixtureShape {
   Index width, parts, experts, choices, hidden;
 
-  /// Multiply-adds of a token, with head and merge layer where tokens are split.
+  /// Multiply-adds of a token, including head and merge layer for split tokens.
   [[nodiscard]] double macs() const {
     return static_cast<double>(width * experts + 3 * choices * width * hidden + (parts > 1 ? 2 * width * width : 0));
   }
@@ -47,7 +47,7 @@ using WholeModule = Mixture<Whole, Backend>;
 
 constexpr std::initializer_list<double> loss = {0.01};
 
-/// Both layers against plain loops, at small, uneven shapes.
+/// Checks both layers against plain loops, at small, uneven shapes.
 void check(Index threads) {
   static std::set<Index> checked;
   if (!checked.insert(threads).second) return;

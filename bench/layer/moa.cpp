@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Mixture of attention heads: K of E experts of width H for B sequences of T tokens of width D. FLOP/s counts the
-// router, the projections and attention over the keys that a token sees. moa_causal is beside a layer that sees all,
-// moa_prepared (inference with prepared weights) beside inference without, and moa_stored (which stores the
-// probabilities for the backward pass) beside one that computes them again.
+// router, the projections and attention over the keys that a token sees. moa_causal is compared with a layer without a
+// mask, moa_prepared (inference with prepared weights) with unprepared weights, and moa_stored (which stores
+// probabilities for the backward pass) with a layer that recomputes them.
 #include "headmix/layer/moa.hpp"
 
 #include "layer.hpp"
@@ -20,7 +20,7 @@ using Layer = headmix::Moa<dynamic, dynamic, headmix::SoftmaxTopK<dynamic, dynam
 struct MoaShape {
   Index width, experts, choices, head;
 
-  /// Multiply-adds of a token that sees so many keys.
+  /// Multiply-adds of a token that sees this number of keys.
   [[nodiscard]] double macs(double keys) const {
     return static_cast<double>(width * (2 * head + experts) + 2 * choices * width * head) +
            2 * keys * static_cast<double>(choices * head);
@@ -49,7 +49,7 @@ void check(Index threads) {
   check_equal_modules("moa", ours, plain, 75, s.width, losses);
 }
 
-/// The share of the peak that is to be reached; 0 where none is set.
+/// The goal for the share of the peak; 0 if there is none.
 double peak_goal(Index length, Index head, bool backward) {
   if (length < 128) return 0;
   if (length == 128) return backward ? 0.74 : 0.83;

@@ -1,10 +1,10 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Mixture-of-head attention beside dense multi-head attention of the same shape: one sequence of T tokens of width D, N
-// heads of width D / N, of which `active` per cent are on for every token, half of those shared. The tables' last part
-// shows each row's time relative to dense attention. `bound` counts products: those that no head can save (keys and
-// values, and with query_norm the queries) and the active heads' share of the others. query_norm's forward rows are
-// inference, the others are training.
+// Mixture-of-head attention, compared with dense multi-head attention of equal shape: one sequence of T tokens of width
+// D, N heads of width D / N, of which `active` per cent are active for every token, half of those shared. The last part
+// of the tables shows each row's time relative to dense attention. `bound` counts products: those for all heads (keys
+// and values, and with query_norm the queries) and the active heads' share of the others. Forward rows of query_norm
+// are inference, the others training.
 #include "headmix/layer/moh.hpp"
 #include "headmix/layer/multi_head.hpp"
 #include "layer.hpp"
@@ -44,7 +44,7 @@ struct Moh : headmix::Module<headmix::Moh<dynamic, dynamic, Router, Mask>, Backe
 
 inline constexpr std::initializer_list<double> no_losses = {}, moh_losses = {0.01};
 
-/// Both layers against plain loops, at a small, uneven shape.
+/// Checks both layers against plain loops, at a small, uneven shape.
 template <class Router, class Mask, class Mode>
 void check_moh(Index threads) {
   static std::set<Index> checked;
@@ -66,7 +66,7 @@ void check_moh(Index threads) {
   }
 }
 
-/// The goal for the time of a row relative to dense attention; 0 where none is set.
+/// The goal for the time of a row relative to dense attention; 0 if there is none.
 inline double moh_goal(bool reads_queries, bool backward, bool causal, Index active, double bound) {
   if (reads_queries) return active != 50 || backward ? 0 : causal ? 0.81 : 0.74;
   if (active != 50 && active != 75) return 0;

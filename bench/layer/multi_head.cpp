@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The dense baseline: N heads of width D / N for B sequences of T tokens of width D. multi_head_causal is beside a
-// layer that sees all keys.
+// The dense baseline: N heads of width D / N for B sequences of T tokens of width D. multi_head_causal is compared with
+// a layer without a mask.
 #include "headmix/layer/multi_head.hpp"
 
 #include "layer.hpp"
@@ -31,7 +31,7 @@ void check(Index threads) {
   check_equal_modules("multi_head", ours, plain, 75, 48, {});
 }
 
-/// Multiply-adds of a token that sees so many keys.
+/// Multiply-adds of a token that sees this number of keys.
 double macs(Index width, double keys) {
   return static_cast<double>(width) * (4 * static_cast<double>(width) + 2 * keys);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Layers of float whose products are made of bfloat16s (headmix::products) beside those that are exact: one sequence of
-// T tokens. `ratio` is the time by that of exact products; where the CPU has no faster ones, it is 1.
+// Float layers with products of bfloat16 (headmix::products), compared with exact products: one sequence of T tokens.
+// `ratio` is the quotient of the times; 1 if the CPU has no faster products.
 #include "headmix/layer/moa.hpp"
 #include "headmix/layer/smoe.hpp"
 #include "layer.hpp"

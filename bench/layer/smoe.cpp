@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The experts of a sparse mixture: T tokens of width D, each of which is given K of E experts of inner width F at
-// random, with random weights. There is no router: FLOP/s counts the experts' products. Rows whose T is 256 E have as
-// many slots per expert whatever E is: their tokens/s tell whether the cost grows with K alone.
+// The experts of a sparse mixture: T tokens of width D, each with K random experts of E, of inner width F, and random
+// weights. There is no router: FLOP/s counts the experts' products. Rows with T = 256 E have equal numbers of slots per
+// expert for any E: their tokens/s show whether the cost grows with K alone.
 #include "headmix/layer/smoe.hpp"
 
 #include "../experts.hpp"

@@ -63,7 +63,7 @@ Index attention(Options const& o) {
 
 Index network(Options const& o, Index layer) {
   auto const tokens = at<headmix::tokens>(o.context);
-  using Real = headmix::weights::real;  // ternary ones are as many
+  using Real = headmix::weights::real;  // ternary weights have as many
   if (!lm::has_mixture(o, layer)) {
     using L = lm::Gelu<Real>;
     return count_macs<L>(tokens, at<L::model_dim>(o.width), at<L::hidden_dim>(4 * o.width));

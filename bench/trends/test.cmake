@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: MIT
 # cmake -DTRENDS=<python;trends.py> -DLM=... -DMACS=... -DSOURCE=... -DFOLDER=... -P test.cmake
-# The page of the repository is what its records say. A short list, trained as a whole and with interruptions: the same
-# numbers. What is done is not done again, the command of a row gives its number, and mistakes in a list are named.
+#
+# The repository's page matches its records. A short list, trained in one run and with interruptions, gives equal
+# numbers. Finished trainings are not repeated, the command of a row gives its number, and mistakes in a list are named.
 cmake_minimum_required(VERSION 3.25)
 file(REMOVE_RECURSE "${FOLDER}")
 set(text "${FOLDER}/text")
-# trends(<list> <name of work and records> <out> [TIMEOUT <seconds>] [option...]): out becomes "status;output".
+# trends(<list> <name of folder and records> <out> [TIMEOUT <seconds>] [option...]): sets out to "status;output".
 function(trends list name out)
   cmake_parse_arguments(PARSE_ARGV 3 more "" "TIMEOUT" "")
   set(timeout "")
@@ -24,7 +25,7 @@ function(expect found regex)
   endif()
 endfunction()
 
-# The page, with its pictures, from its records.
+# The page and its pictures, from the repository's records.
 set(results "${SOURCE}/bench/results")
 file(COPY "${results}/2026-11-26-trends.md" "${results}/trends" DESTINATION "${FOLDER}/page")
 file(COPY_FILE "${results}/trends/claims.jsonl" "${FOLDER}/claims.jsonl")
@@ -61,7 +62,7 @@ run moa --attention moa --experts 3 --top-k 2 --head-dim 4
 claim moa < dense : MoA is better : none
 claim moa < 0.9 by largest_share : Shares are even : none
 ")
-# The records but for times, in the order of the options; there must be so many.
+# The records without times, in the order of options; `count` of them.
 function(records name count out)
   file(STRINGS "${FOLDER}/${name}.jsonl" lines)
   list(TRANSFORM lines REPLACE "\"tokens_per_s\": [0-9]+" "")
@@ -86,7 +87,7 @@ expect("${whole}" "--text layers [^;]*\"validation_text\": \"layers/validation\"
 trends("${list}" whole said)
 expect("${said}" "^0;0 trainings are left")
 
-# Killed and begun again, later and later, until it is done: the folder of a training has its checkpoint.
+# Killed and restarted, at later and later times, until all trainings are done: a training's folder has its checkpoint.
 set(interrupted 0)
 foreach(tenths RANGE 2 100 2)
   math(EXPR seconds "${tenths} / 10")
@@ -106,7 +107,7 @@ if(NOT whole STREQUAL parts)
   message(FATAL_ERROR "expected the records of a training without interruptions, ${whole}, found ${parts}")
 endif()
 
-# A run that is done is trained again where its checkpoint is gone and another one begins with it, and finds its loss.
+# A finished training without its checkpoint is repeated if another training starts from it, with an equal loss.
 file(STRINGS "${FOLDER}/whole.jsonl" lines)
 list(FILTER lines EXCLUDE REGEX "\"name\": \"continued\"")
 list(JOIN lines "\n" lines)
@@ -132,7 +133,7 @@ execute_process(
   OUTPUT_VARIABLE found ERROR_QUIET)
 expect("${found}" "${expected}[^0-9]")
 
-# The line is replaced, and the error says which and what was expected.
+# Replaces a line; the error names the line and the expectation.
 function(mistake line regex)
   string(REPLACE ";" "\n" lines "seeds 1;select 3;family f 1 2 3;run a --attention dense;${line}")
   file(WRITE "${FOLDER}/bad.txt" "${lines}\n")

@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: MIT
 # cmake -DHEADMIX_DEPS_DIR=FOLDER -DOUT=FOLDER -P text.cmake
-# The texts of the trends, source that Debian packages bring: in OUT that of Go (BSD licence), in OUT/python that of SymPy
-# (BSD licence), for models that go on with another text. Each has two folders, train and validation, of whole files, with
-# no file in both. Files of tests, of other projects and generated ones are left out: they repeat each other. The hash of a
-# file's path decides where it goes.
+#
+# The texts of the trends, from Debian source packages: Go (BSD licence) in OUT, SymPy (BSD licence) in OUT/python, for
+# models that continue with another text. Each has two folders, train and validation, of distinct whole files. Tests,
+# files of other projects and generated files are left out, since they repeat each other. The hash of a file's path
+# decides its folder.
 cmake_minimum_required(VERSION 3.25)
 include("${CMAKE_CURRENT_LIST_DIR}/../../cmake/dependencies.cmake")
 cmake_path(ABSOLUTE_PATH OUT BASE_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}")
 
-# The files `pattern` of the folder `source` in the package become `out`. `expected` is the hash of one line for each file:
-# its folder, its path and its own hash, in the order of the paths.
+# Files of the package that match `pattern` in the folder `source` become `out`. `expected` is the hash of one line per
+# file: folder, path and hash, in the order of paths.
 function(make_text out package version expected source pattern left_out)
   if(EXISTS "${out}/train")
     return()

@@ -16,7 +16,7 @@ using command_line::mistake, headmix::message;
 
 constexpr Index most_experts = 4096;  // of mae
 
-/// Numbers from 1 on with commas between them.
+/// Numbers from 1 on, separated by commas.
 command_line::Value numbers_in(std::vector<Index>& numbers) {
   return {"N,N,...",
           [&numbers](std::string_view option, std::string_view text) {

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// One layer of attention at sizes of the user's own, beside dense attention:
+// One attention layer at sizes of the user, compared with dense attention:
 //
 //   headmix-bench --layer moh --heads 16 --active 8 --svg moh.svg
 //
@@ -16,12 +16,12 @@ namespace bench {
 
 using headmix::Index;
 
-/// What the options of the command line say.
+/// The options of the command line.
 struct Configuration {
   std::string layer;  ///< moh, moh_query_norm (with estimator::active), moa, mae
-  Index heads = 16;   ///< of moa: experts
-  Index active = 8;   ///< for every token; of mae: heads that an expert keeps
-  Index shared = 2;   ///< of them, heads that every token uses; moh alone, 0 for others
+  Index heads = 16;   ///< for moa, the number of experts
+  Index active = 8;   ///< heads of a token; for mae, heads of an expert
+  Index shared = 2;   ///< active heads that every token uses, of moh; 0 for others
   Index head_dim = 64;
   Index model_dim = 0;  ///< heads * head_dim unless given
   bool causal = true;
@@ -36,12 +36,12 @@ struct Configuration {
 /// Reads the options of a configuration, of which one is --layer.
 /// @throws command_line::UsageError
 [[nodiscard]] Configuration parse_configuration(std::vector<std::string> const& arguments);
-/// Numbers of active heads that the configuration's layer can have, in ascending order: eighths, and its own.
+/// Numbers of active heads for the configuration's layer, ascending: eighths, and the configured one.
 [[nodiscard]] std::vector<Index> active_heads(Configuration const& c);
-/// The same layer with another number of them.
+/// The configuration with another number of active heads.
 [[nodiscard]] Configuration with_active(Configuration c, Index active);
 
-/// A module of one sequence, and numbers for its passes.
+/// A module for one sequence, with inputs for its passes.
 class TimedLayer {
  public:
   virtual ~TimedLayer() = default;
@@ -49,22 +49,22 @@ class TimedLayer {
   TimedLayer& operator=(TimedLayer const&) = delete;
 
   virtual void pass(bool backward) = 0;
-  /// What the module takes after its first pass: parameters, gradients and workspace.
+  /// Bytes of the module after its first pass: parameters, gradients and workspace.
   [[nodiscard]] virtual double bytes() = 0;
 
  protected:
   TimedLayer() = default;
 };
-/// The layer of the configuration, or with `dense` attention with as many heads, all of them active.
+/// The configured layer, or with `dense` attention with as many heads, all active.
 [[nodiscard]] std::unique_ptr<TimedLayer> make_full(Configuration const& c, Index length, bool dense);
 [[nodiscard]] std::unique_ptr<TimedLayer> make_causal(Configuration const& c, Index length, bool dense);
 
-/// One of the lines that are printed and drawn.
+/// A line of the tables and a point of the picture.
 struct Comparison {
   Index length, active;
   double dense_ms[2], layer_ms[2], relative[2];  ///< forward; forward and backward
   double dense_mib, layer_mib;
-  bool steady;  ///< whether the machine's speed was
+  bool steady;  ///< the speed of the machine was steady
 };
 /// The picture: time and memory by length, and by active heads.
 [[nodiscard]] std::string draw(Configuration const& c, std::vector<Comparison> const& by_length,

@@ -13,10 +13,10 @@ namespace {
 
 using lm::Svg;
 
-/// Values of dense attention and of the layer over something.
+/// Values of dense attention and of the layer along an axis.
 struct Panel {
   std::string title, unit;
-  std::vector<std::string> places;  ///< of the points, evenly apart
+  std::vector<std::string> places;  ///< labels of the points, which are evenly spaced
   std::vector<double> dense, layer;
 };
 

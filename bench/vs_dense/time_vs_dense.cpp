@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How a configuration is timed, and the tables.
+// Timing of a configuration, and its tables.
 
 #include <algorithm>
 #include <cmath>
@@ -18,7 +18,7 @@ std::unique_ptr<TimedLayer> make(Configuration const& c, Index length, bool dens
   return c.causal ? make_causal(c, length, dense) : make_full(c, length, dense);
 }
 
-/// Both layers in turn, with dense attention as the yardstick; of the repetitions the one with the median ratio.
+/// Times both layers in turn, with dense attention as the yardstick; returns the repetition with the median ratio.
 Comparison compare(Configuration const& c, Index length) {
   Comparison result{length, c.active, {}, {}, {}, 0, 0, true};
   auto const make_and_touch = [&](bool dense, double& mebibytes) {
@@ -70,7 +70,7 @@ void print(Comparison const& r) {
 }  // namespace
 
 void time_vs_dense(Configuration const& c) {
-  if (!c.svg.empty()) headmix::OutputFile const writable(c.svg);  // before minutes are spent
+  if (!c.svg.empty()) headmix::OutputFile const writable(c.svg);  // fail before minutes of timing
   std::printf(
       "%s, model width %td, mask %s, float, %td thread%s, one sequence; beside dense attention with %td heads\n",
       c.title().c_str(), c.model_dim, c.causal ? "causal" : "full", c.threads, c.threads == 1 ? "" : "s", c.heads);
@@ -79,7 +79,7 @@ void time_vs_dense(Configuration const& c) {
   for (Index const length : c.lengths) print(by_length.emplace_back(compare(c, length)));
   print_head("by active heads");
   for (Index const active : active_heads(c)) {
-    // The last line of the first table is one of the second one.
+    // The last line of the first table is also in the second one.
     by_active.push_back(active == c.active ? by_length.back() : compare(with_active(c, active), c.lengths.back()));
     print(by_active.back());
   }
