@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 # cmake -DOUT=headmix.hpp [-DHEADERS=headmix/headmix.hpp,headmix/io/safetensors.hpp] -P cmake/amalgamate.cmake
-# makes one header of HEADERS (headmix/headmix.hpp without it) and of all headers of this library that they include,
-# each at the place where the preprocessor would read it first. Includes of others stay: Eigen is needed as before.
+#
+# Makes one header of HEADERS (headmix/headmix.hpp by default) and of all headers of this library that they include,
+# each at the place where the preprocessor would first read it. Other includes stay: Eigen is still needed.
 cmake_minimum_required(VERSION 3.25)
 if(NOT OUT)
   message(FATAL_ERROR "usage: cmake -DOUT=headmix.hpp [-DHEADERS=headmix/a.hpp,headmix/b.hpp] -P amalgamate.cmake")
@@ -14,7 +15,7 @@ cmake_path(GET CMAKE_CURRENT_LIST_DIR PARENT_PATH root)
 cmake_path(ABSOLUTE_PATH OUT BASE_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}")
 set(part "${OUT}.part")
 
-# Appends a header, unless it is there, with what it includes.
+# Appends a header and its includes, unless it is already there.
 function(headmix_append header from)
   get_property(done GLOBAL PROPERTY headmix_done)
   if("${header}" IN_LIST done)
@@ -41,7 +42,7 @@ function(headmix_append header from)
     string(SUBSTRING "${text}" 0 ${end} line)
     string(SUBSTRING "${text}" ${end} -1 text)
     file(APPEND "${part}" "${before}")
-    # Where a condition decides, once is not where it comes first.
+    # Under a condition, the first include is not always the one that is read.
     string(REGEX MATCHALL "\n[ \t]*#[ \t]*if" opened "${before}")
     string(REGEX MATCHALL "\n[ \t]*#[ \t]*endif" closed "${before}")
     list(LENGTH opened opened)
@@ -72,4 +73,4 @@ file(WRITE "${part}" "#pragma once\n// SPDX-License-Identifier: MIT\n"
 foreach(header IN LISTS HEADERS)
   headmix_append("${header}" "HEADERS")
 endforeach()
-file(RENAME "${part}" "${OUT}") # in one step: who finds it finds all of it
+file(RENAME "${part}" "${OUT}") # atomically, so that readers find a complete file

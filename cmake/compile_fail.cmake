@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
 # cmake -DCOMPILER=... -DFLAGS=... -DINCLUDES=... -DSOURCE=... -P compile_fail.cmake
-# With -DMUST_FAIL, SOURCE must be refused with a message that matches its first line, "// expect: <regex>". Where that
-# is "// expect first of <n> lines: <regex>", it is the first error that must match, and the compiler prints at most so
-# many lines, and 20,000 bytes.
+#
+# With -DMUST_FAIL, SOURCE must be refused with a message that matches its first line, "// expect: <regex>". With "//
+# expect first of <n> lines: <regex>", the first error must match, and the compiler may print at most this number of
+# lines, and 20,000 bytes.
 file(STRINGS "${SOURCE}" first_line LIMIT_COUNT 1)
 if(first_line MATCHES "^// expect first of ([0-9]+) lines: (.+)$")
   set(most "${CMAKE_MATCH_1}")

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-# headmix::cuda, where CUDA 12 or newer is installed. Asks for the toolkit only: the language CUDA is enabled for
-# headmix's own programs (headmix_enable_cuda), and by users for theirs.
+# headmix::cuda, if CUDA 12 or newer is installed. This needs the toolkit only: headmix enables the language CUDA for
+# its own programs (headmix_enable_cuda), and users for theirs.
 
-# Sets headmix_nvcc to the compiler, or headmix_no_nvcc to the reason why there is none.
+# Sets headmix_nvcc to the compiler, or headmix_no_nvcc to the reason why it is missing.
 macro(headmix_find_nvcc)
-  # Also where the toolkit installs itself, which is often not on PATH.
+  # Also in the default folder of the toolkit, which is often not in PATH.
   find_program(HEADMIX_NVCC nvcc HINTS ${CUDAToolkit_ROOT} ENV CUDAToolkit_ROOT ENV CUDA_PATH PATHS /usr/local/cuda
                PATH_SUFFIXES bin)
   mark_as_advanced(HEADMIX_NVCC)
@@ -37,7 +37,7 @@ macro(headmix_find_nvcc)
   endif()
 endmacro()
 
-# Sets headmix_nvcc_command: the compiler with its host compiler, which is the user's choice or this build's g++.
+# Sets headmix_nvcc_command: nvcc with its host compiler, which is the user's choice or this build's g++.
 macro(headmix_choose_host_compiler)
   set(headmix_host_compiler "${CMAKE_CUDA_HOST_COMPILER}")
   if(NOT headmix_host_compiler)
@@ -52,8 +52,8 @@ macro(headmix_choose_host_compiler)
   endif()
 endmacro()
 
-# Clears headmix_nvcc if it makes no program of C++20, say since the host compiler is too new for it:
-# enable_language would end the configuration. Asked once for each choice of compilers and flags.
+# Clears headmix_nvcc if it cannot build a C++20 program, e.g. because the host compiler is too new: enable_language
+# would end the configuration. Checked once for each choice of compilers and flags.
 macro(headmix_try_nvcc)
   set(headmix_nvcc_flags "${CMAKE_CUDA_FLAGS}")
   if(NOT DEFINED CMAKE_CUDA_FLAGS)
@@ -84,8 +84,8 @@ macro(headmix_try_nvcc)
   endif()
 endmacro()
 
-# Sets headmix_has_cuda. With AUTO a machine without CUDA hears nothing of it, and neither does a project that takes
-# headmix in and has not turned to CUDA itself.
+# Sets headmix_has_cuda. With AUTO, a machine without CUDA gets no message, and neither does a project that includes
+# headmix and does not use CUDA.
 macro(headmix_need_cuda)
   set(headmix_has_cuda FALSE)
   set(headmix_nvcc "")
@@ -104,7 +104,7 @@ macro(headmix_need_cuda)
   endif()
   set(headmix_no_cuda "${headmix_no_nvcc}")
   if(headmix_nvcc)
-    if(NOT CUDAToolkit_ROOT) # the toolkit of this compiler, not another one
+    if(NOT CUDAToolkit_ROOT) # the toolkit of this compiler
       get_filename_component(CUDAToolkit_ROOT "${headmix_nvcc}" REALPATH)
       get_filename_component(CUDAToolkit_ROOT "${CUDAToolkit_ROOT}" DIRECTORY)
       get_filename_component(CUDAToolkit_ROOT "${CUDAToolkit_ROOT}" DIRECTORY)
@@ -128,7 +128,7 @@ macro(headmix_need_cuda)
   endif()
 endmacro()
 
-# The language, with what the user did not choose. To be called in the top directory.
+# Enables the language, with defaults for the user's unset variables. Call it in the top directory.
 macro(headmix_enable_cuda)
   if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES AND NOT DEFINED ENV{CUDAARCHS})
     set(CMAKE_CUDA_ARCHITECTURES 80 90a-real)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Where dependencies come from; the first that works is taken:
+# Sources of dependencies; the first that works is used:
 #   1. an installed package;
 #   2. the Debian package, downloaded by name and unpacked into HEADMIX_DEPS_DIR: needs no root, installs nothing;
 #   3. the upstream release archive, pinned by SHA-256, unpacked into the same folder.
@@ -10,7 +10,7 @@ set(CMAKE_FIND_PACKAGE_TARGETS_GLOBAL ON)
 
 # Runs a program of apt with settings that keep it inside `folder`; further arguments go to the program.
 function(headmix_apt folder program out_ok out_text)
-  # A file, since hooks (which write to system folders after an update) can only be cleared from one.
+  # A file, since only a file can clear hooks (which write to system folders after an update).
   file(WRITE "${folder}/apt.conf" "
     Dir::Cache \"${folder}/cache\";
     APT::Sandbox::User \"root\"; // root's apt would else read and write as a user who may not enter the build folder
@@ -39,7 +39,7 @@ function(headmix_apt folder program out_ok out_text)
   endif()
 endfunction()
 
-# Unpacks the Debian package as `prefix` (what would be /usr); `out_error` is empty on success.
+# Unpacks the Debian package as `prefix` (in place of /usr); `out_error` is empty on success.
 function(headmix_fetch_debian package prefix out_error)
   find_program(HEADMIX_APT_GET apt-get)
   mark_as_advanced(HEADMIX_APT_GET)
@@ -52,7 +52,7 @@ function(headmix_fetch_debian package prefix out_error)
   set(error "")
   foreach(attempt IN ITEMS system private)
     file(REMOVE_RECURSE "${folder}/download" "${folder}/root")
-    if(attempt STREQUAL "private") # the system's package lists are missing or too old, and only root may renew them
+    if(attempt STREQUAL "private") # the system's package lists are missing or old, and only root may update them
       set(lists -o "Dir::State::lists=${folder}/lists")
       headmix_apt("${folder}" "${HEADMIX_APT_GET}" ok text ${lists} update)
     endif()
@@ -78,14 +78,14 @@ function(headmix_fetch_debian package prefix out_error)
     file(ARCHIVE_EXTRACT INPUT "${data}" DESTINATION "${folder}/root")
     file(REMOVE_RECURSE "${folder}/download/deb")
   endforeach()
-  # Some packages (doctest's) name the prefix they were made for.
+  # Some packages (doctest's) contain their build prefix.
   file(GLOB_RECURSE exports "${folder}/root/usr/*Targets.cmake")
   foreach(export IN LISTS exports)
     file(READ "${export}" text)
     string(REPLACE "set(_IMPORT_PREFIX \"/usr\")" "set(_IMPORT_PREFIX \"${prefix}\")" text "${text}")
     file(WRITE "${export}" "${text}")
   endforeach()
-  # Last and in one step, so that an interrupted run leaves nothing that looks complete.
+  # Last and atomically, so that an interrupted run leaves nothing that looks complete.
   file(RENAME "${folder}/root/usr" "${prefix}")
   file(REMOVE_RECURSE "${folder}")
   set(${out_error} "" PARENT_SCOPE)
@@ -99,13 +99,13 @@ function(headmix_fetch_archive name url sha256 prefix out_error)
   list(POP_FRONT status code)
   set(error "${status}")
   if(code EQUAL 0)
-    # Compared here, since EXPECTED_HASH would end the run before the one message that lists every way tried.
+    # Compared here, since EXPECTED_HASH would end the run before the message that lists all attempts.
     file(SHA256 "${archive}" actual)
     if(actual STREQUAL sha256)
       set(error "")
       file(ARCHIVE_EXTRACT INPUT "${archive}" DESTINATION "${unpacked}")
       file(GLOB top "${unpacked}/*")
-      # Running the projects' own CMake files would bring in their targets, options and registry entries.
+      # The projects' own CMake files would add their targets, options and registry entries.
       file(COPY "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/upstream/${name}Config.cmake" DESTINATION "${top}")
       file(RENAME "${top}" "${prefix}")
     else()
@@ -141,7 +141,7 @@ function(headmix_fetch name debian url sha256)
   message(FATAL_ERROR "headmix needs ${name}. Tried:\n  ${tried}\nTo install it: apt-get install ${debian}")
 endfunction()
 
-# A macro, because the variables set by a package must reach the caller.
+# A macro, since variables set by a package must reach the caller.
 macro(headmix_need name debian url sha256)
   find_package(${name} NO_MODULE QUIET PATHS "${HEADMIX_DEPS_DIR}/${name}")
   if(NOT ${name}_FOUND)
@@ -152,11 +152,11 @@ macro(headmix_need name debian url sha256)
 endmacro()
 
 macro(headmix_need_eigen)
-  if(NOT TARGET Eigen3::Eigen) # the enclosing project may have chosen one already
+  if(NOT TARGET Eigen3::Eigen) # the enclosing project may have one
     headmix_need(
       Eigen3 libeigen3-dev https://gitlab.com/libeigen/eigen/-/archive/3.4.0/eigen-3.4.0.tar.bz2
       b4c198460eba6f28d34894e3a5710998818515104d6e74e5cc331ce31e46e626)
-    # Not in find_package: asked for 3.4, the version file of Eigen 5 says no.
+    # Not by find_package: the version file of Eigen 5 refuses 3.4.
     if(Eigen3_VERSION VERSION_LESS 3.4)
       message(FATAL_ERROR "headmix needs Eigen 3.4 or newer, found ${Eigen3_VERSION} in ${Eigen3_DIR}. "
                           "Set Eigen3_DIR or CMAKE_PREFIX_PATH to a newer one.")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# What Doxygen reads instead of a file of this repository (Doxyfile, FILTER_PATTERNS).
+# Filters files of this repository for Doxygen (Doxyfile, FILTER_PATTERNS).
 #
 # Headers: the comment that a header begins with describes the file, whose folder is a group. Members of protocols, as
 # the `vjp` of operations or the `syntax` of options, are described once, here and where the protocol is; members of

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 # cmake -DPROGRAM=... -DARGUMENTS=a|b -DSTATUS=n -DSTDERR=regex -DSTDOUT=regex -P expect_run.cmake
-# Runs a program and checks its exit status and what it says. With a status other than 0 it must say one line on stderr
+#
+# Runs a program and checks its exit status and its output. With a status other than 0 it must print one line on stderr
 # and nothing on stdout.
 string(REPLACE "|" ";" arguments "${ARGUMENTS}")
 execute_process(COMMAND "${PROGRAM}" ${arguments} RESULT_VARIABLE status OUTPUT_VARIABLE out ERROR_VARIABLE err)

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: MIT
-# headmix::compiled: headmix with the kernels of Cpu<float>, Cpu<double> and Cpu<bfloat16>, and what programs of all
-# layers share, compiled once, in a static library of the project that asks for it and with that project's flags. The
-# kernels are compiled for several instruction sets, of which Cpu takes the best that the machine runs. Units that link
-# to it compile in less time. Read by the build and by find_package(headmix) with the component compiled.
+# headmix::compiled: headmix with the kernels of Cpu<float>, Cpu<double> and Cpu<bfloat16>, and code shared by all
+# layers, compiled once, in a static library of the requesting project and with its flags. Kernels are compiled for
+# several instruction sets, of which Cpu uses the best that the machine supports. Units that link to it compile faster.
+# Read by the build and by find_package(headmix) with the component compiled.
 
-# headmix_add_compiled(<target> <scalar>... [HIGHEST_LEVEL <level>]): a static library of that kind, with the kernels for
-# these scalars. Units that link to it need the flags that it is compiled with. The level is the highest of
-# headmix/backend/cpu_level.hpp that kernels are compiled for: amx on x86-64 by default, but baseline, the project's flags,
-# where these have -march=native.
+# headmix_add_compiled(<target> <scalar>... [HIGHEST_LEVEL <level>]): such a static library, with the kernels for these
+# scalars. Units that link to it need its compile flags. The level is the highest of headmix/backend/cpu_level.hpp with
+# kernels: by default amx on x86-64, but baseline, the project's flags, if these contain -march=native.
 function(headmix_add_compiled target)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" HIGHEST_LEVEL "")
   set(known baseline avx2 avx512 avx512_bf16 amx)
@@ -40,7 +39,7 @@ function(headmix_add_compiled target)
   foreach(level IN LISTS levels)
     foreach(scalar IN LISTS arg_UNPARSED_ARGUMENTS)
       if(level MATCHES "bf16|amx" AND NOT scalar MATCHES "bfloat16")
-        continue() # nothing that the level before has not
+        continue() # nothing new at this level
       endif()
       string(REPLACE "headmix::" "" name "${scalar}")
       set(source "${CMAKE_CURRENT_BINARY_DIR}/${target}/${level}_${name}.cpp")
@@ -61,7 +60,7 @@ function(headmix_add_compiled target)
   if(NOT highest STREQUAL "baseline")
     target_compile_definitions(${target} PUBLIC HEADMIX_HIGHEST_CPU_LEVEL=${highest})
   endif()
-  # Kernels that are not optimised are of no use, and leave more inline functions to the linker.
+  # Unoptimised kernels are useless, and leave more inline functions to the linker.
   target_compile_options(${target} PRIVATE $<$<NOT:$<CONFIG:Release,RelWithDebInfo>>:-O2>)
   target_link_libraries(${target} PUBLIC headmix::headmix)
   set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON UNITY_BUILD OFF)

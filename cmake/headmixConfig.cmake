@@ -11,7 +11,7 @@ endif()
 
 include("${CMAKE_CURRENT_LIST_DIR}/headmixTargets.cmake")
 
-# Asking for a component that does not exist must not look like success.
+# Requesting an unknown component must fail.
 foreach(component IN LISTS headmix_FIND_COMPONENTS)
   if(component STREQUAL "cuda")
     include("${CMAKE_CURRENT_LIST_DIR}/headmixCuda.cmake")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-# headmix::cuda: headmix and the libraries that its CUDA backend calls. Read by the build and by find_package(headmix)
-# with the component cuda; sets headmix_cuda_FOUND or headmix_cuda_NOT_FOUND_MESSAGE. Not find_dependency, whose error
-# would end the configuration of those who can do without.
+# headmix::cuda: headmix and the libraries of its CUDA backend. Read by the build and by find_package(headmix) with the
+# component cuda; sets headmix_cuda_FOUND or headmix_cuda_NOT_FOUND_MESSAGE. Not by find_dependency, whose error would
+# end the configuration also if the component is optional.
 set(headmix_cuda_FOUND FALSE)
 set(headmix_cuda_NOT_FOUND_MESSAGE "")
 find_package(CUDAToolkit QUIET)
@@ -17,7 +17,7 @@ else()
   if(NOT TARGET headmix::cuda)
     add_library(headmix::cuda INTERFACE IMPORTED)
     target_link_libraries(headmix::cuda INTERFACE headmix::headmix CUDA::cudart_static CUDA::cublas)
-    # cxx_std_20 does not reach files of the language CUDA, for which CMake knows C++20 from 3.26 on.
+    # cxx_std_20 does not apply to files of the language CUDA, for which CMake knows C++20 since 3.26.
     if("cuda_std_20" IN_LIST CMAKE_CUDA_COMPILE_FEATURES)
       target_compile_features(headmix::cuda INTERFACE cuda_std_20)
     else()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # headmix::mpi: headmix and MPI, for distributed/mpi.hpp. Read by the build and by find_package(headmix) with the
-# component mpi; sets headmix_mpi_FOUND or headmix_mpi_NOT_FOUND_MESSAGE. Not find_dependency, whose error would end the
-# configuration of those who can do without.
+# component mpi; sets headmix_mpi_FOUND or headmix_mpi_NOT_FOUND_MESSAGE. Not by find_dependency, whose error would end
+# the configuration also if the component is optional.
 set(headmix_mpi_FOUND FALSE)
 set(headmix_mpi_NOT_FOUND_MESSAGE "")
 find_package(MPI QUIET COMPONENTS CXX)

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: MIT
-# headmix::nccl: headmix::cuda and NCCL, which distributed/nccl.cuh calls. Read by the build and by
-# find_package(headmix) with the component nccl; sets headmix_nccl_FOUND or headmix_nccl_NOT_FOUND_MESSAGE. NCCL is
-# looked for in NCCL_ROOT (a variable of CMake or of the environment), in the CUDA toolkit and where the system has its
-# libraries.
+# headmix::nccl: headmix::cuda and NCCL, for distributed/nccl.cuh. Read by the build and by find_package(headmix) with
+# the component nccl; sets headmix_nccl_FOUND or headmix_nccl_NOT_FOUND_MESSAGE. NCCL is searched in NCCL_ROOT (a
+# variable of CMake or of the environment), in the CUDA toolkit and in the system's library folders.
 include("${CMAKE_CURRENT_LIST_DIR}/headmixCuda.cmake")
 set(headmix_nccl_FOUND FALSE)
 set(headmix_nccl_NOT_FOUND_MESSAGE "${headmix_cuda_NOT_FOUND_MESSAGE}")

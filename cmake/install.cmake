@@ -2,7 +2,7 @@
 include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
 
-# share/, not lib/: headers only, the same on every architecture.
+# share/, not lib/: headers are equal on every architecture.
 set(package_dir "${CMAKE_INSTALL_DATADIR}/cmake/headmix")
 install(TARGETS headmix EXPORT headmixTargets FILE_SET HEADERS)
 install(EXPORT headmixTargets NAMESPACE headmix:: DESTINATION "${package_dir}")
@@ -14,7 +14,7 @@ install(FILES cmake/headmixConfig.cmake cmake/headmixCompiled.cmake cmake/headmi
               "${PROJECT_BINARY_DIR}/headmixConfigVersion.cmake"
         DESTINATION "${package_dir}")
 
-# Relative, since `cmake --install --prefix` chooses the prefix after this file is written.
+# Relative, since `cmake --install --prefix` sets the prefix after this file is written.
 file(RELATIVE_PATH pc_to_prefix "/${CMAKE_INSTALL_DATADIR}/pkgconfig" "/")
 configure_file(cmake/headmix.pc.in headmix.pc @ONLY)
 install(FILES "${PROJECT_BINARY_DIR}/headmix.pc" DESTINATION "${CMAKE_INSTALL_DATADIR}/pkgconfig")

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 # cmake -DNM=... -DOBJECTS=... -DMOST=<characters> -P longest_name.cmake
-# No symbol of the objects has a longer name: expressions are not spelled out in what reaches the linker, and with it
-# debug information, which describes every type of such a name.
+#
+# No symbol of the objects has a longer name: symbols do not spell out expressions, and neither does debug information,
+# which describes every type in a symbol's name.
 execute_process(COMMAND "${NM}" ${OBJECTS} OUTPUT_VARIABLE symbols COMMAND_ERROR_IS_FATAL ANY)
 string(REGEX MATCHALL "[^ \n]+\n" names "${symbols}")
 foreach(name IN LISTS names)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
 # cmake -DREPLAY=... -DBACKEND=... -DCOMPARE=... -DCASE=... -DOUT=... -P replay_case.cmake
 #       [-DTO_F32=program]
-# Replays CASE into OUT on BACKEND and compares that with the file NAME.expected.safetensors beside CASE; with TO_F32 of
-# both what they are in that type.
+#
+# Replays CASE into OUT on BACKEND and compares OUT with NAME.expected.safetensors beside CASE; with TO_F32, after
+# converting both files to float.
 string(REGEX REPLACE "[.]safetensors$" ".expected.safetensors" expected "${CASE}")
 if(TO_F32)
   string(REGEX REPLACE "[.]safetensors$" ".case.safetensors" case_f32 "${OUT}")

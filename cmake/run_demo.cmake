@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 # cmake -DPROGRAM=... -DREPORT=... -P run_demo.cmake
-# A script, because a workflow preset takes no arguments: HEADMIX_DEMO_STEPS is read when the demo runs, not when the
-# build folder is configured.
+#
+# A script, since a workflow preset takes no arguments: HEADMIX_DEMO_STEPS is read when the demo runs, not at
+# configuration.
 set(arguments --report "${REPORT}")
 if(NOT "$ENV{HEADMIX_DEMO_STEPS}" STREQUAL "")
   list(APPEND arguments --steps "$ENV{HEADMIX_DEMO_STEPS}")

@@ -3,7 +3,7 @@
 set(benchmark_VERSION 1.7.1)
 
 function(headmix_add_benchmark source)
-  set(CMAKE_POLICY_DEFAULT_CMP0077 NEW) # its options then take the values below
+  set(CMAKE_POLICY_DEFAULT_CMP0077 NEW) # its options take the values below
   foreach(part IN ITEMS TESTING GTEST_TESTS INSTALL WERROR)
     set(BENCHMARK_ENABLE_${part} OFF)
   endforeach()
