@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Programs that run beside the test, and the training that tests have headmix-lm do.
+// Child processes for the tests, and the training of headmix-lm that tests run.
 
 #include <doctest/doctest.h>
 #include <poll.h>
@@ -22,16 +22,16 @@
 
 namespace headmix::test {
 
-/// How a program has ended, and what it printed.
+/// The exit status and the output of a program.
 struct Ended {
-  int status;  ///< less 1000 for a signal that ended it
+  int status;  ///< signal - 1000 if a signal ended it
   std::string out, err;
 };
 
-/// A program that runs, with pipes as its stdout and stderr.
+/// A running program, with pipes as its stdout and stderr.
 class Child {
  public:
-  /// `prepare` runs in the new process before the program does.
+  /// Runs `prepare` in the new process before the program.
   explicit Child(
       std::vector<std::string> arguments, std::function<void()> const& prepare = [] {}) {
     std::array<int, 2> out{}, err{};
@@ -44,7 +44,7 @@ class Child {
       dup2(err[1], STDERR_FILENO);
       for (int const end : {out[0], out[1], err[0], err[1]}) close(end);
       for (int const s : {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGXFSZ}) std::signal(s, SIG_DFL);
-      alarm(60);  // whatever happens to the test, this process ends
+      alarm(60);  // this process ends even if the test does not
       prepare();
       std::vector<char*> argv;
       for (auto& a : arguments) argv.push_back(a.data());
@@ -63,14 +63,14 @@ class Child {
   }
 
   [[nodiscard]] pid_t id() const { return pid_; }
-  /// Waits until stderr has this text.
+  /// Waits until stderr contains this text.
   void wait_for(std::string_view text) {
     while (said_[1].find(text) == std::string::npos) REQUIRE(read(1));
   }
   void send(int signal) const { kill(pid_, signal); }
-  /// Reads no more: what the program prints from here on finds no reader.
+  /// Closes the reading end: further output of the program has no reader.
   void close_stdout() { close(std::exchange(pipes_[0].fd, -1)); }
-  /// Waits for the end, after a signal if there is to be one.
+  /// Sends the signal, unless it is 0, and waits for the end.
   Ended end(int signal = 0) {
     if (signal != 0) send(signal);
     while (pipes_[0].fd >= 0 || pipes_[1].fd >= 0) {
@@ -109,7 +109,7 @@ inline std::map<std::string, std::string> files_in(std::string const& folder) {
 
 inline bool has(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
 
-/// A folder with a text and a report of headmix-lm, which is trained too small to be of use.
+/// A folder with a text and a report of headmix-lm, and a model too small to be of use.
 struct Training {
   [[nodiscard]] std::vector<std::string> arguments(long steps, std::vector<std::string> const& more = {}) const {
     std::vector<std::string> all{HEADMIX_LM,
@@ -140,7 +140,7 @@ struct Training {
     all.insert(all.end(), more.begin(), more.end());
     return all;
   }
-  /// One that would go on for weeks, after its first step.
+  /// Arguments of a training that takes weeks.
   [[nodiscard]] std::vector<std::string> endless() const { return arguments(1'000'000'000); }
 
   Training() {
@@ -152,7 +152,7 @@ struct Training {
   std::string report = folder / "report";
 };
 
-/// The last line of stdout, which must be the results.
+/// The last line of stdout, which must contain the results.
 inline std::string json_line(Ended const& ended) {
   CAPTURE(ended.out);
   CAPTURE(ended.err);

@@ -1,13 +1,13 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Command lines from a table. An option has a name and a value, which is made of the variable that it fills:
+// Command lines from a table. An option has a name and a value, made from the variable that it sets:
 //
 //     std::vector<command_line::Option> const table = {{"--steps", number_in(steps, 1, 1000)},
 //                                                      {"--mask", choice_in(mask, "full|causal")},
 //                                                      {"--quick", flag_in(quick)}};
 //     auto const given = command_line::parse(table, arguments);
 //
-// A mistake is a UsageError with one line that names the option, what was expected and what was found.
+// A mistake is a UsageError with one line that names the option, the expected and the found value.
 
 #include <array>
 #include <charconv>
@@ -22,7 +22,7 @@
 
 namespace command_line {
 
-/// A mistake of the caller (options, files): a line on stderr and exit status 2.
+/// A mistake of the caller (options, files): one line on stderr and exit status 2.
 struct UsageError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -33,7 +33,7 @@ struct UsageError : std::runtime_error {
   throw UsageError(line);
 }
 
-/// 'text', shortened and with everything but printable ASCII replaced, so that messages stay one line.
+/// 'text', shortened and with all but printable ASCII replaced, so that messages are one line.
 [[nodiscard]] inline std::string in_quotes(std::string_view text) {
   constexpr std::size_t longest = 200;
   std::string s = "'";
@@ -41,14 +41,14 @@ struct UsageError : std::runtime_error {
   return s + (text.size() > longest ? "...'" : "'");
 }
 
-/// The shortest text that is read as x.
+/// The shortest text that reads as x.
 template <class T>
 [[nodiscard]] std::string to_text(T x) {
   std::array<char, 32> buffer;
   return {buffer.data(), std::to_chars(buffer.data(), buffer.data() + buffer.size(), x).ptr};
 }
 
-/// The number that `text` is, from low to high.
+/// The number in `text`, from low to high.
 template <class T>
 [[nodiscard]] T to_number(std::string_view option, std::string_view text, T low, T high) {
   T x{};
@@ -61,7 +61,7 @@ template <class T>
   return x;
 }
 
-/// The names of an enumeration, in the order of its enumerators; specialised beside it.
+/// Names of the enumerators in order; specialise it beside the enumeration.
 template <class E>
 inline constexpr std::array<std::string_view, 0> names{};
 
@@ -69,9 +69,9 @@ template <class E>
 requires std::is_enum_v<E>
 [[nodiscard]] constexpr std::string_view name(E e) { return names<E>[static_cast<std::size_t>(e)]; }
 
-/// What an option reads and shows. It refers to a variable.
+/// Reads and shows the value of an option. Refers to a variable.
 struct Value {
-  std::string_view form;  ///< for the user: "N", "PATH", "full|causal"; empty: the option has no value
+  std::string_view form;  ///< shown to the user: "N", "PATH", "full|causal"; empty: the option has no value
   std::function<void(std::string_view option, std::string_view text)> read;
   std::function<std::string()> show;
 };
@@ -90,7 +90,7 @@ template <class T>
           },
           [&x] { return x; }};
 }
-/// One of several words, with | between them: a string, or an enumeration with names.
+/// One of several words, separated by |: a string, or an enumeration with names.
 template <class T>
 [[nodiscard]] Value choice_in(T& x, std::string_view words) {
   return {words,
@@ -129,9 +129,9 @@ struct Option {
 
 using Given = std::set<std::string_view>;
 
-/// Reads the options of the table, written --name VALUE or --name=VALUE; of several equal ones the last counts. `hint`
-/// follows the name of an unknown one.
-/// @return the names of those that were given, as the table has them
+/// Reads the options of the table, written --name VALUE or --name=VALUE; the last of equal options counts. The message
+/// about an unknown option ends with `hint`.
+/// @return the names of the given options, as in the table
 template <class Table, class Arguments>
 Given parse(Table const& table, Arguments const& arguments, std::string hint = "") {
   if (hint.empty()) {
@@ -157,7 +157,7 @@ Given parse(Table const& table, Arguments const& arguments, std::string hint = "
       std::string const value = std::string("a value, ").append(form);
       if (++argument == arguments.end()) mistake(key, value, "the end of the command line");
       text = *argument;
-      // A forgotten value must not swallow the next option; `--key=--value` says that it is meant.
+      // A forgotten value must not swallow the next option; `--key=--value` passes such a value.
       if (text.starts_with("--")) mistake(key, value, "the option " + in_quotes(text));
     }
     found->value.read(found->name, text);

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// What several of the small examples need: random numbers, and a check of derived gradients.
+// Shared parts of the small examples: random numbers, and a check of derived gradients.
 
 #include <cstdio>
 #include <headmix/testing/gradcheck.hpp>

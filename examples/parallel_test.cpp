@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The worst days of headmix-lm in several processes: one is killed, interrupted, has options of its own, or no place
-// for the checkpoint. All processes end, one line says why, and the checkpoint is one to go on from.
+// Failures of headmix-lm in several processes: a process is killed, interrupted, has other options, or cannot write the
+// checkpoint. All processes end, one line has the reason, and the checkpoint can be resumed.
 
 #include <doctest/doctest.h>
 #include <unistd.h>
@@ -27,7 +27,7 @@ namespace {
 using Arguments = std::vector<std::string>;
 using Clock = std::chrono::steady_clock;
 
-/// The parts between bars; none of an empty text.
+/// The parts between bars; none for an empty text.
 Arguments parts_of(std::string_view text) {
   Arguments parts;
   while (!text.empty()) {
@@ -39,7 +39,7 @@ Arguments parts_of(std::string_view text) {
 }
 void append(Arguments& to, Arguments const& more) { to.insert(to.end(), more.begin(), more.end()); }
 
-/// The command line of mpirun, with so many processes of each program.
+/// The command line of mpirun, with these numbers of processes of each program.
 Arguments mpirun(std::vector<std::pair<int, Arguments>> const& programs) {
   Arguments all{HEADMIX_MPIEXEC};
   for (auto const& [n, program] : programs) {
@@ -56,12 +56,12 @@ std::string contents(std::string const& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
 }
-/// Whether the process has not ended; one that nobody has waited for has.
+/// True if the process runs; a zombie does not.
 bool runs(pid_t process) {
   std::error_code error;
   return !fs::read_symlink(message("/proc/", process, "/exe"), error).empty();
 }
-/// The processes of headmix-lm below that one, in the order of their ranks where their environment tells.
+/// The processes of headmix-lm below that one, by rank if their environment has it.
 std::vector<pid_t> ranks_below(pid_t process) {
   std::vector<std::pair<std::string, pid_t>> ranks;
   std::vector<pid_t> family{process};
@@ -69,7 +69,7 @@ std::vector<pid_t> ranks_below(pid_t process) {
     for (auto const& entry : fs::directory_iterator("/proc")) {
       std::string const folder = entry.path(), number = entry.path().filename();
       if (number.find_first_not_of("0123456789") != std::string::npos) continue;
-      // Behind the name, which is in parentheses: the state, and the parent.
+      // After the name, which is in parentheses: the state, and the parent.
       std::string const stat = contents(folder + "/stat");
       auto const parent = stat.rfind(')');
       if (parent == std::string::npos || std::stol(stat.substr(parent + 4)) != family[i]) continue;
@@ -92,7 +92,7 @@ std::vector<pid_t> ranks_below(pid_t process) {
   return ids;
 }
 
-/// What headmix-lm has said, but for the progress and the line with the sizes; mpirun has lines of its own.
+/// The lines of headmix-lm without the progress and the sizes, and without those of mpirun.
 Arguments said(std::string const& err) {
   Arguments lines;
   std::size_t begin = 0;
@@ -104,7 +104,7 @@ Arguments said(std::string const& err) {
   }
   return lines;
 }
-/// It has failed, and the only line is one of these.
+/// The program has failed, with one of these as the only line.
 void check_refusal(Ended const& ended, Arguments const& expected) {
   CAPTURE(ended.err);
   CHECK(ended.status == 2);
@@ -113,7 +113,7 @@ void check_refusal(Ended const& ended, Arguments const& expected) {
   REQUIRE(lines.size() == 1);
   CHECK(std::find(expected.begin(), expected.end(), lines[0]) != expected.end());
 }
-/// What one of two ranks says, whichever comes first.
+/// The message of one of two ranks, whichever prints it.
 Arguments of_some_rank(std::string const& reason) {
   return {"headmix-lm: rank 0: " + reason, "headmix-lm: rank 1: " + reason};
 }
@@ -130,7 +130,7 @@ struct Divided : Training {
     append(all, more);
     return all;
   }
-  /// Goes on for two steps, in one process.
+  /// Continues for two steps, in one process.
   void check_checkpoint(long steps) const {
     auto const resume = [&](std::string const& last) {
       Ended const ended = Child(options(steps, {"--resume", "--stop-after", last})).end();
@@ -149,7 +149,7 @@ struct Divided : Training {
 };
 constexpr long endless = 1'000'000'000;
 
-/// Two processes that train, and have saved a checkpoint.
+/// Two training processes that have saved a checkpoint.
 class Ranks {
  public:
   explicit Ranks(Divided const& t, Arguments const& more = {}) : mpirun_(mpirun({{2, t.with_data(endless, more)}})) {
@@ -160,7 +160,7 @@ class Ranks {
   }
   void send(std::size_t rank, int signal) const { kill(ids_[rank], signal); }
   [[nodiscard]] Child& launcher() { return mpirun_; }
-  /// Within ten seconds from now, or so many, no process is left.
+  /// All processes end within this time.
   Ended end(std::chrono::seconds limit = std::chrono::seconds(10)) {
     auto const begin = Clock::now();
     Ended const ended = mpirun_.end();
@@ -178,7 +178,7 @@ class Ranks {
   std::vector<pid_t> ids_;
 };
 
-/// All processes have ended because of that signal, with results and a checkpoint.
+/// All processes have ended by this signal, with results and a checkpoint.
 void check_signalled(Divided const& t, Ended const& ended, std::string const& signal) {
   CAPTURE(ended.err);
   auto const lines = said(ended.err);
@@ -201,7 +201,7 @@ TEST_CASE("headmix-lm: of several processes one is killed, and the last checkpoi
     CAPTURE(ended.err);
     CHECK(ended.status != 0);
     CHECK(ended.out.empty());
-    CHECK(said(ended.err).empty());  // mpirun alone can know, and names the signal
+    CHECK(said(ended.err).empty());  // only mpirun knows the signal, and names it
     CHECK((has(ended.err, "ignal 9") || has(ended.err, "KILLED") || has(ended.err, "Killed")));
     t.check_checkpoint(endless);
   }
@@ -224,7 +224,7 @@ TEST_CASE("headmix-lm: mpirun is interrupted, as by Ctrl-C, and all end with a c
   ranks.launcher().send(SIGINT);
   Ended const ended = ranks.end();
   CHECK(ended.status != 0);
-  CHECK(said(ended.err).size() <= 1);  // mpirun does not wait long for what its processes say
+  CHECK(said(ended.err).size() <= 1);  // mpirun does not wait long for the output of its processes
   t.check_checkpoint(endless);
 }
 
@@ -237,8 +237,8 @@ TEST_CASE("headmix-lm: a process that hangs, as on a machine that does, ends all
     CAPTURE(ended.err);
     CHECK(ended.status == 4);
     CHECK(ended.out.empty());
-    // Behind the progress, where rank 0 is stopped in the middle of its line. The other one waits in a sum of the step,
-    // or in the barrier of a checkpoint.
+    // After the progress, since rank 0 is stopped inside its line. The other rank waits in a sum of the step, or in the
+    // barrier of a checkpoint.
     std::string const line =
         message("headmix-lm: rank ", 1 - rank, ": no answer within 2 s from rank ", rank, " in ");
     auto const at = ended.err.find("headmix-lm: ");
@@ -274,7 +274,7 @@ TEST_CASE("headmix-lm: all processes must begin with the same parameters and the
     CHECK(files_in(t.folder.path) == before);
     return ended;
   };
-  // Files of one name that are not the same.
+  // Different files of the same name.
   Ended const other = begin({"--from", "saved"}, {"--from", "saved"});
   CAPTURE(other.err);
   CHECK(other.status == 2);
@@ -284,11 +284,11 @@ TEST_CASE("headmix-lm: all processes must begin with the same parameters and the
   CHECK(has(lines[0], ": the digest of "));
   CHECK(has(lines[0], " must be the same on all ranks; it is "));
   CHECK(lines[0].ends_with(" on rank 1"));
-  // One that only some begin with.
+  // A checkpoint with which only some processes begin.
   std::string const same = ": --from: expected the same on all ranks, found ";
   check_refusal(begin({"--from", "saved"}, {}), {"headmix-lm: rank 0" + same + "saved on rank 0, but not on rank 1",
                                                  "headmix-lm: rank 1" + same + "none on rank 1, but not on rank 0"});
-  // Two trainings of one seed and as many steps, from other parameters.
+  // Two trainings of equal seed and number of steps, from different parameters.
   fs::rename(t.folder / "a/saved", t.folder / "a/start");
   fs::rename(t.folder / "b/saved", t.folder / "b/start");
   for (std::string const folder : {"a", "b"}) {
@@ -307,7 +307,7 @@ TEST_CASE("headmix-lm: all processes must have the same options") {
   Divided const t;
   CHECK(Child(t.options(endless, {"--stop-after", "3"})).end().status == 0);
   auto const before = files_in(t.folder.path);
-  // Whichever finds it out first says so.
+  // The rank that detects it first prints it.
   auto const check = [&](std::string const& option, std::string const& first, std::string const& second) {
     auto const with = [&](std::string const& value) { return t.with_data(endless, {"--resume", option, value}); };
     auto const begin = Clock::now();
@@ -332,7 +332,7 @@ TEST_CASE("headmix-lm: all processes must have the same text, and find the same 
   fs::create_directories(t.folder / "b");
   fs::rename(t.saved, t.folder / "a/saved");
   fs::create_directory(t.folder / "b/saved");
-  // The same names in other folders, as of machines that do not share them.
+  // Equal names in different folders, as on machines without a shared file system.
   auto const check = [&](Arguments const& arguments, Arguments const& expected) {
     Arguments in_folder{"/bin/sh", "-c", "cd \"$0\" && exec \"$@\""}, first = in_folder, second = in_folder;
     first.push_back(t.folder / "a");
@@ -359,7 +359,7 @@ TEST_CASE("headmix-lm: a mistake in the options of all processes is one line") {
   Divided const t;
   check_refusal(Child(mpirun({{2, t.with_data(endless, {"--lr", "much"})}})).end(),
                 of_some_rank("--lr: expected a number from 1e-12 to 100, found 'much'"));
-  // Of one of them, too.
+  // Also if only one process has it.
   check_refusal(Child(mpirun({{1, t.with_data(endless)}, {1, t.with_data(endless, {"--lr", "much"})}})).end(),
                 {"headmix-lm: rank 1: --lr: expected a number from 1e-12 to 100, found 'much'"});
   check_refusal(Child(mpirun({{2, t.options(endless, {"--parallel", "heads"})}})).end(),

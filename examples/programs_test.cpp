@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The worst days of headmix-lm and headmix-replay: killed, interrupted, on a full disk, without their folder, with a
-// loss that is no number. What is on disk, on stdout and on stderr after each, and the exit status.
+// Failures of headmix-lm and headmix-replay: killed, interrupted, on a full disk, without their folder, with a
+// non-finite loss. Checks files, stdout, stderr, and the exit status.
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// In the new process: its files may have that many bytes, which is the full disk that needs no privileges.
+/// Limits file sizes in the new process: a full disk without privileges.
 void limit_files(rlim_t bytes) {
   rlimit const limit{bytes, bytes};
   setrlimit(RLIMIT_FSIZE, &limit);
@@ -42,7 +42,7 @@ void check_early_end(Training const& t, Ended const& ended, std::string const& b
   auto const files = files_in(t.report);
   REQUIRE(files.size() == 2);
   std::string const& report = files.at("report.json");
-  CHECK(report.starts_with(json.substr(0, json.size() - 2)));  // without "}\n": it goes on
+  CHECK(report.starts_with(json.substr(0, json.size() - 2)));  // without "}\n", since it continues
   CHECK(has(report, "\"train_curve\": [[1, 5."));
   CHECK(report.ends_with("}\n"));
   CHECK(files.at("loss.svg").ends_with("</svg>\n"));
@@ -83,7 +83,7 @@ TEST_CASE("headmix-lm: interrupted, it ends with the results so far") {
 
 TEST_CASE("headmix-lm: interrupted twice, it ends at once") {
   Training const t;
-  // The first signal leads it to a stdout that nobody reads.
+  // After the first signal it writes to a stdout without a reader.
   Child child(t.endless(), [] {
     int const flags = fcntl(STDOUT_FILENO, F_GETFL);
     fcntl(STDOUT_FILENO, F_SETFL, flags | O_NONBLOCK);
@@ -93,7 +93,7 @@ TEST_CASE("headmix-lm: interrupted twice, it ends at once") {
   child.wait_for("step ");
   child.send(SIGINT);
   child.wait_for("headmix-lm: SIGINT after ");
-  // Sent before anything is read: the program cannot have gone on.
+  // Sent before anything is read: the program cannot have continued.
   CHECK(child.end(SIGINT).status == SIGINT - 1000);
 }
 
@@ -120,7 +120,7 @@ TEST_CASE("headmix-lm: interrupted, it saves, and goes on with the same bits") {
   check_early_end(t, ended, "signal");
   std::string const json = json_line(ended);
   std::string const steps = std::to_string(std::stol(json.substr(json.find("\"steps\": ") + 9)) + 5);
-  // All but the time that it took.
+  // All fields except times.
   auto const report = [&](Ended const& e) {
     CHECK(e.status == 0);
     check_early_end(t, e, "stop_after");
@@ -162,7 +162,7 @@ TEST_CASE("headmix-lm: a checkpoint that cannot be written ends the training, an
   CHECK(Child(t.arguments(7, more)).end().status == 0);
   auto const before = files_in(t.folder / "saved");
   CHECK(before.size() == 1);
-  // Other options, and a checkpoint of which the end is gone, are refused.
+  // Other options and a truncated checkpoint are refused.
   Ended const other = Child(t.arguments(8, more)).end();
   CHECK(other.status == 2);
   CHECK(other.err == "headmix-lm: --resume: other options than those of the checkpoint in '" + t.folder / "saved" +
@@ -176,7 +176,7 @@ TEST_CASE("headmix-lm: a checkpoint that cannot be written ends the training, an
   CHECK(Child(t.arguments(7, {"--checkpoint", t.folder / "saved", "--stop-after", "3"})).end().status == 0);
   auto const third = files_in(t.folder / "saved");
   Ended const full = Child(t.arguments(7, more), [] { limit_files(600); }).end();
-  CHECK(full.status == 1);  // of the report, which cannot be written either
+  CHECK(full.status == 1);  // the status of the report, which cannot be written either
   CHECK(has(full.err, "checkpoint.safetensors: cannot write: File too large after 4 of 7 steps\n"));
   CHECK(has(json_line(full), "\"ended_by\": \"error\""));
   CHECK(files_in(t.folder / "saved") == third);
@@ -307,10 +307,10 @@ TEST_CASE("headmix-lm: a loss that is no number ends the training, with the step
 TEST_CASE("headmix-lm: an error in the middle keeps the results of the steps before it") {
   Training const t;
   auto arguments = t.arguments(4000);
-  arguments.erase(arguments.begin() + 3, arguments.begin() + 5);  // a report would need memory, too
+  arguments.erase(arguments.begin() + 3, arguments.begin() + 5);  // a report would allocate memory, too
   Child child(arguments);
   child.wait_for("step ");
-  // No more memory from here on: the loss curve wants some, at the latest the validation.
+  // No more memory from now on: the loss curve needs some, at the latest in the validation.
   rlimit const none{1, 1};
   REQUIRE(prlimit(child.id(), RLIMIT_AS, &none, nullptr) == 0);
   Ended const ended = child.end();
@@ -337,7 +337,7 @@ TEST_CASE("headmix-lm: threads that the system refuses are one line, and nothing
 #endif
 
 namespace {
-/// A folder for the output of headmix-replay, and what it should be.
+/// A folder for the output of headmix-replay, and its expected content.
 struct Replay {
   [[nodiscard]] std::vector<std::string> to(std::string const& out) const {
     return {HEADMIX_REPLAY, HEADMIX_TEST_CASES "/moa-default.safetensors", out};

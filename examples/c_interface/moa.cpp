@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The layer in C++, behind the functions of moa.h. Its width and that of its heads are given by moa_create().
+// The layer in C++, behind the functions of moa.h. moa_create() sets its width and that of its heads.
 
 // [readme]
 #include "moa.h"  // #include <headmix/interop/c.h> and HEADMIX_C_DECLARE(moa, float)

@@ -24,13 +24,14 @@ struct SquaredRelu {
     }
   };
 };
-static_assert(ExpertPolicy<SquaredRelu<8>>);  // says what an expert needs; see headmix/layer/expert.hpp
+static_assert(ExpertPolicy<SquaredRelu<8>>);  // checks the requirements of an expert; see headmix/layer/expert.hpp
 
 using Router = SoftmaxTopK<6, 2, gating::raw, loss::first_choice_balance, init<fan_in_uniform>>;
 using OfTokens = Smoe<12, Router, SquaredRelu<16>>;
 using OfSubTokens = MhMoe<12, /*split*/ 3, Router, SquaredRelu<16>, capacity<5, 4>>;
 
-/// Learns the products of neighbouring features of 64 random tokens. Returns the last squared error by the first.
+/// Trains on products of neighbouring features of 64 random tokens. Returns the final squared error relative to the
+/// initial one.
 double learn() {
   constexpr Index n = 64, d = 12;
   Module<OfSubTokens, Cpu<float>> m(/*seed*/ 1);

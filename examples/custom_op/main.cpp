@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Two operations of your own, each with its gradient rule: a function of one number, which the library fuses into its
-// neighbours, and one with a kernel for each backend (running_sum.hpp). The program checks the rules by differences
-// and runs a layer made of both.
+// Two custom operations with gradient rules: a function of one number, which the library fuses with its neighbours, and
+// one with a kernel for each backend (running_sum.hpp). The program checks the rules by differences and runs a layer
+// made of both.
 
 #include <headmix/headmix.hpp>
 
@@ -12,19 +12,19 @@ using namespace headmix;
 
 /// arctan(a), and dL/da = dL/dy / (1 + a^2).
 struct arctan : pointwise {
-  static constexpr bool vectorizable = false;  // std::atan takes a number, no vector of them
+  static constexpr bool vectorizable = false;  // std::atan takes single numbers only
   template <class T>
   HEADMIX_HD static T f(T a) {
     return std::atan(a);
   }
   static constexpr auto vjp(auto dy, auto a, auto /*y*/) { return grads(dy / (square(a) + number<1>{})); }
 };
-/// A mistake for the check to find: a product instead of a quotient.
+/// A wrong rule, which the check must find: a product instead of a quotient.
 struct wrong_arctan : arctan {
   static constexpr auto vjp(auto dy, auto a, auto /*y*/) { return grads(dy * (square(a) + number<1>{})); }
 };
 
-/// A layer is its input, its result, and lists of losses and observed selections: y = running sums of arctan(x W).
+/// A layer has an input, a result, and lists of losses and observed selections: y = running sums of arctan(x W).
 struct Layer {
   struct model_dim : size<6> {};
   struct x : input<tokens, model_dim> {};

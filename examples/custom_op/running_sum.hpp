@@ -1,15 +1,15 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// An operation with a kernel for each backend: for a GPU one of its own, for a CPU rows on all threads, and for any
-// other backend whose memory the host can read plain loops.
+// An operation with a kernel for each backend: a separate one for a GPU, rows on all threads for a CPU, and plain loops
+// for any other backend with host memory.
 
 #include <headmix/backend/cuda/device.hpp>
 #include <headmix/contract/optional_kernels.hpp>
 #include <headmix/core/scalar.hpp>
 #include <headmix/expr/expr.hpp>
 
-/// One row of running sums, and the kernel of a GPU: a thread for each row. Element by element through load and store
-/// of the device, which the emulator watches.
+/// One row of running sums, also the kernel of a GPU: a thread for each row. Elements are accessed by load and store of
+/// the device, which the emulator checks.
 template <bool Transposed, class T>
 struct running_sum_rows {
   static constexpr int threads = 128;
@@ -33,7 +33,7 @@ struct running_sum_rows {
     row(
         i, [](T const* p) { return *p; }, [](T* p, T value) { *p = value; });
   }
-  /// On a device: backend/cuda/device.hpp says what it offers.
+  /// On a device, see backend/cuda/device.hpp.
   template <class Device>
   requires requires(Device& device) { device.thread(); }
   HEADMIX_DEVICE void operator()(Device& device) const {
@@ -44,12 +44,12 @@ struct running_sum_rows {
   }
 };
 
-/// y_ij = sum of a_ik over k <= j. Its transpose, which is its gradient, is the sum over k >= j.
+/// y_ij = sum of a_ik over k <= j. The transpose, its gradient, is the sum over k >= j.
 template <bool Transposed = false>
 struct running_sum : headmix::operation {
   template <class A>
   using shape_of = headmix::shape<headmix::rows<A>, headmix::cols<A>>;
-  /// `run` knows the backend and the sizes of the program.
+  /// `run` has the backend and the sizes of the program.
   template <class T>
   static void eval(auto const& run, headmix::view<T> y, headmix::view<T const> a) {
     running_sum_rows<Transposed, T> const rows{y, a};

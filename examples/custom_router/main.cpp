@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A router of your own: expressions for the choice, the gates and the losses; the library derives the gradients. The
-// program checks them by differences and prints which experts a layer with this router uses.
+// A custom router: expressions for the choice, the gates and the losses; the library derives the gradients. The program
+// checks them by differences and prints the experts that a layer with this router uses.
 
 #include <array>
 #include <headmix/headmix.hpp>
@@ -28,7 +28,7 @@ struct SquaredReluTopK {
 };
 
 using Router = SquaredReluTopK<6, 2>;
-static_assert(RouterPolicy<Router>);  // says what a router needs; see headmix/router/router.hpp
+static_assert(RouterPolicy<Router>);  // checks the requirements of a router; see headmix/router/router.hpp
 using Layer = Moa<12, 8, Router, causal>;
 
 /// Two sequences of five tokens; dy is 1 everywhere.

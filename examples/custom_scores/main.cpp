@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Three score maps of your own: what becomes of the scores of attention before the softmax, as pointwise expressions of
-// the score, the positions and the head. The library derives the gradients, and stores no matrix of tokens x tokens.
+// Three custom score maps: pointwise expressions of the score, the positions and the head, applied before the softmax
+// of attention. The library derives the gradients, and stores no matrix of tokens x tokens.
 
 #include <headmix/headmix.hpp>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Generation: a decoder keeps the keys and values of earlier tokens, so that a step computes one token of each
-// sequence. Two prompts of different lengths are read, go on together, and the second one is split into two beams.
-// Whole passes give the same.
+// sequence. Two prompts of different lengths are read and continued, and the second is split into two beams. The
+// results equal those of whole passes.
 
 #include <algorithm>
 #include <cmath>

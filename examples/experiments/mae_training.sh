@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# How the training of MAE matters (Peng et al. 2020, sections 3.2 and 5): mae_training.sh <folder> <text>.
+# The effect of MAE's training (Peng et al. 2020, sections 3.2 and 5): mae_training.sh <folder> <text>.
 # Trains one small language model by block coordinate descent (bcd), jointly (joint) and without a gate (uniform), with
-# three seeds each, and prints the validation loss, the entropy of the gates and the loss with one expert alone. The logs
-# and the table, table.md, go to the folder. The text is a file such as tinyshakespeare.txt.
-# PROGRAM: headmix-lm, built with optimisation (else that of the preset `demo`). STEPS, SEEDS, THREADS: other numbers.
+# three seeds each, and prints the validation loss, the entropy of the gates and the loss with one expert alone. The
+# logs and the table, table.md, go to the folder. The text is a file such as tinyshakespeare.txt.
+# PROGRAM: headmix-lm, built with optimisation (default: that of the preset `demo`). STEPS, SEEDS, THREADS: numbers.
 set -euo pipefail
 [ $# -eq 2 ] || { echo "usage: mae_training.sh <folder> <text>" >&2; exit 2; }
 [ -r "$2" ] || { echo "mae_training.sh: cannot read $2" >&2; exit 2; }

@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Feed-forward networks of equal cost in training (Huang et al. 2024, tables 1 and 3): mh_moe_training.sh <folder> <text>.
-# Trains one small language model with a dense network, a sparse mixture of experts, a fine-grained one, and
-# MH-MoE with two and three sub-tokens, real and ternary, with three seeds each, and prints the validation losses. Per
-# token all have the products of a dense network of 4 times the width, and the mixtures the parameters of 8 of them, both
+# Feed-forward networks of equal cost in training (Huang et al. 2024, tables 1 and 3):
+#   mh_moe_training.sh <folder> <text>
+# Trains one small language model with a dense network, a sparse mixture of experts, a fine-grained mixture, and MH-MoE
+# with two and three sub-tokens, real and ternary, with three seeds each, and prints the validation losses. Per token
+# all have the products of a dense network of 4 times the width, and mixtures have the parameters of 8 such networks, up
 # to rounding and without routers. The logs and the table, table.md, go to the folder. The text is a file such as
 # tinyshakespeare.txt.
-# PROGRAM: headmix-lm, built with optimisation (else that of the preset `demo`). STEPS, SEEDS, WEIGHTS, THREADS: others.
+# PROGRAM: headmix-lm, built with optimisation (default: that of the preset `demo`). STEPS, SEEDS, WEIGHTS, THREADS.
+# PROGRAM: headmix-lm, built with optimisation (default: that of the preset `demo`). STEPS, SEEDS, WEIGHTS, THREADS.
 set -euo pipefail
 [ $# -eq 2 ] || { echo "usage: mh_moe_training.sh <folder> <text>" >&2; exit 2; }
 [ -r "$2" ] || { echo "mh_moe_training.sh: cannot read $2" >&2; exit 2; }
@@ -17,7 +19,7 @@ read -ra seeds <<<"${SEEDS:-1 2 3}"
 read -ra weights <<<"${WEIGHTS:-real ternary}"
 steps="${STEPS:-2000}"
 
-# Two and three sub-tokens divide the width. Inner widths, and the numbers of experts of MH-MoE, are chosen by parity.
+# Two and three sub-tokens divide the width. Inner widths, and the numbers of experts of MH-MoE, are set by parity.
 recipe=(--attention dense --heads 4 --width 96 --layers 4 --context 64 --batch 12 --steps "$steps"
   --warmup $((steps < 1000 ? steps / 10 : 100)) --threads "${THREADS:-2}" --sample 0)
 models=(dense smoe fine mh2 mh3)

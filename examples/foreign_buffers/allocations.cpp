@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// operator new that counts. Not inlined: g++ would then see malloc's memory go to operator delete and warn.
+// Counting operator new. Not inlined: otherwise g++ warns of memory from malloc in operator delete.
 #include "allocations.hpp"
 
 #include <atomic>

@@ -1,5 +1,5 @@
 #pragma once
 // SPDX-License-Identifier: MIT
 
-/// How often this program has allocated memory so far, on all threads.
+/// The number of allocations of this program so far, on all threads.
 long allocations();

@@ -1,12 +1,12 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// What the engine's buffers must hold, computed by a Module, which owns its memory, on copies of everything.
+// The expected content of the engine's buffers, computed by a Module, which owns its memory, on copies.
 
 #include <cmath>
 
 #include "engine.hpp"
 
-/// f(a_i, b_i) for all elements of two views of the same extents.
+/// f(a_i, b_i) for all elements of two views of equal extents.
 template <class A, class B, class F>
 void for_each_pair(view<A> a, view<B> b, F f) {
   for (Index i = 0; i < a.count * a.rows; ++i) {
@@ -16,7 +16,7 @@ void for_each_pair(view<A> a, view<B> b, F f) {
 inline void copy(view<float const> from, view<float> to) {
   for_each_pair(from, to, [](float a, float& b) { b = a; });
 }
-/// Relative; not a number where anything is.
+/// The relative error; NaN if any number is NaN.
 inline float error(view<float const> found, view<float const> expected) {
   float difference = 0, size = 0;
   for_each_pair(found, expected, [&](float a, float b) {
@@ -35,7 +35,7 @@ class Check {
     copy(w.W_v, module_.get<Layer::W_v>().value);
     copy(w.W_o, module_.get<Layer::W_o>().value);
   }
-  /// y, and the gradient of x, which began as that of y (a residual connection), of a batch.
+  /// Checks y and the gradient of x, to which that of y was added (a residual connection), for a batch.
   void batch(std::vector<Int> const& offsets, Rows const& values, Rows const& gradients, view<float const> found) {
     Index const tokens = offsets.back();
     std::vector<float> x_numbers(static_cast<std::size_t>(tokens * D)), dy_numbers(x_numbers.size());
@@ -48,7 +48,7 @@ class Check {
     dx += error(gradients.x, dy);
     for_each_pair(gradients.others, gradients.others, [this](float a, float) { untouched &= a == 0; });
   }
-  /// The gradients of the weights, summed over all batches.
+  /// Checks the gradients of the weights, summed over all batches.
   void weights(Weights const& found) {
     dw += error(found.W_g, module_.get<Layer::r::W_g>().gradient);
     dw += error(found.W_q, module_.get<Layer::W_q>().gradient);

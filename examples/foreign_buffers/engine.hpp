@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// The engine: a layer of it, and how the numbers of this layer lie in the engine's memory. A headmix::view is a
+// The engine: one of its layers, and the layout of the layer's numbers in the engine's memory. A headmix::view is a
 // pointer, sizes and strides.
 
 #include <headmix/headmix.hpp>
@@ -20,7 +20,7 @@ struct Weights {
   explicit Weights(float* blob) {
     W_g = {blob, D, E};
     blob += W_g.size();
-    W_q = {blob, E, D, H};  // the experts' queries are one matrix, [D, E H]
+    W_q = {blob, E, D, H};  // the queries of all experts are one matrix, [D, E H]
     W_q.row_stride = E * H;
     W_q.stack_stride = H;
     blob += W_q.size();
@@ -32,7 +32,7 @@ struct Weights {
   }
 };
 
-/// One row per token: another layer's values, x, and room for y; or the gradients of the same.
+/// One row per token: values of another layer, x, and room for y; or their gradients.
 struct Rows {
   static constexpr Index width = 3 * D;
   view<float> others, x, y;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// headmix inside somebody else's engine: a MoA layer runs on activations, weights, gradients, workspace and threads
-// that the engine owns. The program reads and writes them where they lie, and once they are bound nothing allocates.
+// headmix inside another engine: a MoA layer runs on activations, weights, gradients, workspace and threads of the
+// engine. The program reads and writes them in place, and allocates nothing once they are bound.
 
 #include <cstdio>
 #include <cstdlib>
@@ -15,7 +15,7 @@
 using namespace headmix;
 
 int main() {
-  // What the engine has: batches (where each sequence begins, and where the last one ends), numbers, threads.
+  // The engine's batches (offsets of the sequences, and the end), numbers and threads.
   std::vector<std::vector<Int>> const batches{{0, 200, 320, 480}, {0, 70, 310}, {0, 1, 1, 400}};
   constexpr Index most_tokens = 480;
   auto activations = example::random_numbers(most_tokens * Rows::width);
@@ -25,7 +25,7 @@ int main() {
   constexpr Index nth = 3;
   host_threads threads(nth);  // at most
 
-  // A program on it, of the layer's result and losses. It refers to the backend, and the backend to the threads.
+  // A program for the layer's result and losses. It refers to the backend, and the backend to the threads.
   Compute backend(threads);
   Program<Module<Layer, Compute>::layer_roots, Compute> program(backend);
   program.bind(Layer::r::W_g{}, w.W_g, dw.W_g);
@@ -38,7 +38,7 @@ int main() {
     program.bind(Layer::x{}, values.x, gradients.x);
     program.bind_tokens(ragged(offsets.data(), static_cast<Index>(offsets.size()) - 1));
   };
-  bind_batch(batches[0]);  // the largest one, so that the workspace is large enough for all
+  bind_batch(batches[0]);  // the largest batch, so that the workspace suffices for all
   std::size_t const bytes = aligned(program.workspace_bytes());
   std::unique_ptr<void, decltype(&std::free)> const workspace(std::aligned_alloc(alignment, bytes), &std::free);
   program.bind_workspace({static_cast<std::byte*>(workspace.get()), bytes});
@@ -47,7 +47,7 @@ int main() {
   long allocated = 0;
   auto const train = [&](std::vector<Int> const& offsets) {
     Rows const values(activations.data(), offsets.back()), gradients(activation_gradients.data(), offsets.back());
-    copy(values.others, gradients.y);  // anything may serve as dy
+    copy(values.others, gradients.y);  // any numbers may serve as dy
     copy(gradients.y, gradients.x);    // a residual connection: dx begins as dy, and the program adds to it
     long const before = allocations();
     bind_batch(offsets);
@@ -56,14 +56,14 @@ int main() {
     allocated += allocations() - before;
     check.batch(offsets, values, gradients, y);
   };
-  // What each thread of the engine does: thread 0 runs the pass, and all of them the tasks of its kernels.
+  // On each thread of the engine: thread 0 runs the pass, and all threads run the tasks of its kernels.
   auto const engine = [&](Index ith) {
     for (auto const& offsets : batches) threads.run(ith, nth, [&] { train(offsets); });
   };
   std::vector<std::thread> others;
   try {
     for (Index ith = 1; ith < nth; ++ith) others.emplace_back(engine, ith);
-  } catch (std::system_error const& e) {  // those that there are wait for thread 0
+  } catch (std::system_error const& e) {  // running threads wait for thread 0
     std::fprintf(stderr, "foreign_buffers: cannot start %td threads: %s\n", nth, e.what());
     std::_Exit(2);
   }

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// The kinds of attention but mae: all heads, experts of attention, heads as experts.
+// The kinds of attention except mae: all heads, experts of attention, heads as experts.
 
 #include <type_traits>
 
@@ -13,7 +13,7 @@ namespace lm {
 
 using headmix::at;
 
-/// All of them with rotary embedding, and as the option says.
+/// Layers with rotary embedding and these options.
 template <class... Option>
 using DenseWith = headmix::MultiHead<dynamic, dynamic, dynamic, headmix::causal, headmix::rope<>, Option...>;
 template <class... Option>
@@ -23,7 +23,7 @@ template <class Router, class... Option>
 using Moh = headmix::Moh<dynamic, dynamic, Router, headmix::causal, headmix::rope<>, Option...>;
 using Dense = DenseWith<>;
 using Moa = Scaled<MoaWith<>>;
-/// MoH without its two stages: one softmax weighs the shared heads and the best of the routed ones. Their mean is 1.
+/// MoH with one stage: one softmax weighs the shared heads and the best routed ones. The mean weight is 1.
 template <Index Shared, Index Routed, Index TopK>
 struct OneStage {
   struct shared_heads : headmix::size<Shared> {};
@@ -57,7 +57,7 @@ class AttentionSublayer final : public ModuleSublayer<L, Backend> {
   using T = typename Backend::scalar;
 
  public:
-  /// The sizes are the layer's.
+  /// Passes on the sizes of the layer.
   template <class... Sizes>
   AttentionSublayer(Options const& o, Index layer, Backend const& backend, Sizes... sizes)
       : ModuleSublayer<L, Backend>(o, seed_of(o, layer, "attn"), backend, sizes...), text_(o, this->module_, sizes...) {
@@ -117,7 +117,7 @@ std::unique_ptr<Sublayer<typename Backend::scalar>> make_moh(Options const& o, I
     return o.shared_heads == 0 ? make_moh_with<QueryNorm<0, dynamic, dynamic>>(o, layer, backend)
                                : make_moh_with<QueryNorm<dynamic, dynamic, dynamic>>(o, layer, backend);
   }
-  if constexpr (std::is_same_v<typename Backend::scalar, float> && Backend::host_memory) {  // the options refuse others
+  if constexpr (std::is_same_v<typename Backend::scalar, float> && Backend::host_memory) {  // otherwise refused
     if (o.router == HeadRouter::one_stage) return make_moh_with<OneStage<dynamic, dynamic, dynamic>>(o, layer, backend);
   }
   return o.shared_heads == 0 ? make_moh_with<TwoStage<0, dynamic, dynamic>>(o, layer, backend)

@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 
 std::string file_in(std::string const& folder) { return (fs::path(folder) / "checkpoint.safetensors").string(); }
 
-/// Whether this is a file headmix-PROCESS-N.tmp of a process that is no more.
+/// True for a file headmix-PROCESS-N.tmp of a process that has ended.
 bool is_left_over([[maybe_unused]] std::string const& name) {
 #if defined(__unix__) || defined(__APPLE__)
   std::string_view const prefix = "headmix-", suffix = ".tmp";
@@ -37,7 +37,7 @@ bool is_left_over([[maybe_unused]] std::string const& name) {
 #endif
 }
 
-/// The text, for comparison: FNV-1a of its bytes.
+/// The hash of the text's bytes (FNV-1a), for comparison.
 std::string text_setting(Text const& text) {
   std::uint64_t hash = headmix::detail::fnv1a_basis;
   for (std::uint8_t const byte : text.bytes) hash = headmix::detail::fnv1a(hash, byte);
@@ -147,7 +147,7 @@ void Checkpoint::save(Saved<T> const& training) {
   headmix::checkpoint_extras all;
   all.tensors["extra.train_loss"] = {
       headmix::dtype::f64, {static_cast<Index>(losses.size())}, std::as_bytes(std::span(losses))};
-  std::vector<double> points;  // of validations so far: steps and loss
+  std::vector<double> points;  // previous validations: steps and loss
   for (auto const& point : results.validation)
     points.insert(points.end(), {static_cast<double>(point.step), point.loss});
   if (!points.empty())

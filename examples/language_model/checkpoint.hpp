@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// The checkpoint of a training in the --checkpoint folder: what --resume continues from, with the same bits. Batches
-// and drawn experts are functions of the seed and the step, so the number of steps is all that there is to say of them.
+// The checkpoint of a training in the --checkpoint folder, from which --resume continues with equal bits. Batches and
+// drawn experts are functions of the seed and the step, so only the number of steps is saved.
 
 #include <functional>
 #include <string>
@@ -22,11 +22,11 @@ struct checkpoint_extras;
 
 namespace lm {
 
-/// Creates the --checkpoint folder, if there is to be one, and proves that it can be written. One with a checkpoint is
-/// an error without --resume. Removes what processes that were killed have left of files.
+/// Creates the --checkpoint folder, if any, and checks that it is writable. A folder with a checkpoint is an error
+/// without --resume. Removes temporary files of killed processes.
 void create_checkpoint_folder(Options const& options);
 
-/// The memory of some backend, for code that is compiled once for all.
+/// The memory of any backend, for code that is compiled once.
 struct AnyMemory {
   static constexpr bool host_memory = false;
   std::function<void(void*, void const*, std::size_t)> upload, download;
@@ -43,7 +43,7 @@ struct AnyMemory {
   }
 };
 
-/// An optimiser as a checkpoint sees it (headmix::StatefulOptimiser).
+/// An optimiser in the form of headmix::StatefulOptimiser.
 class SavedOptimiser {
  public:
   template <class Optimiser>
@@ -65,7 +65,7 @@ class SavedOptimiser {
   std::function<void(Index)> set_steps_;
 };
 
-/// The parameters of a model as a checkpoint sees them (headmix::HasParameters).
+/// The parameters of a model in the form of headmix::HasParameters.
 template <class T>
 class SavedParameters {
  public:
@@ -79,43 +79,43 @@ class SavedParameters {
   AnyMemory memory_;
 };
 
-/// What a checkpoint has of a training.
+/// The parts of a training in a checkpoint.
 template <class T>
 struct Saved {
   SavedParameters<T> const& parameters;
-  SavedOptimiser optimiser;  ///< takes every step
-  SavedOptimiser gates;      ///< takes some
+  SavedOptimiser optimiser;  ///< of the F steps, or of all steps
+  SavedOptimiser gates;      ///< of the G steps
   Results& results;
   Progress& progress;
-  /// Writes the file: of one process headmix::save().
+  /// Writes the file; in one process, headmix::save().
   std::function<void(std::string const& path, headmix::checkpoint_extras, SavedParameters<T> const&,
                      SavedOptimiser const&, SavedOptimiser const&)>
       write;
 };
 
-/// With --from: parameters of `all` become those of that checkpoint, which must have no others.
+/// With --from: sets the parameters of `all` from that checkpoint, which must have no others.
 template <class T>
 void load_start(Options const& options, Parameters<T> const& all, AnyMemory const& memory);
 
-/// With --from: parameters of `all` become those of that checkpoint, which must have no others.
+/// With --from: sets the parameters of `all` from that checkpoint, which must have no others.
 template <class T>
 void load_start(Options const& options, Parameters<T> const& all, AnyMemory const& memory);
 
-/// Does nothing without --checkpoint. T of its functions is float or bfloat16.
+/// Saves and resumes; does nothing without --checkpoint. T of its functions is float or bfloat16.
 class Checkpoint {
  public:
-  /// @param speaks  on stderr: of several processes one does
+  /// @param speaks whether this process writes to stderr: one of several does
   Checkpoint(Options const& options, Text const& text, bool speaks);
 
-  /// With --resume and a checkpoint: everything is as it was. Other options than those of the checkpoint are an error.
+  /// With --resume and a checkpoint: restores the training. Options that differ from the checkpoint's are an error.
   template <class T>
   void resume(Saved<T>& training);
-  /// Saves what the last one does not have.
+  /// Saves the steps since the last checkpoint, if any.
   template <class T>
   void save(Saved<T> const& training);
-  /// Whether --every asks for one.
+  /// True if --every requests a checkpoint.
   [[nodiscard]] bool is_due(Index steps) const { return every_ > 0 && steps % every_ == 0; }
-  /// After the training: saves it if a signal has ended it, and says how it goes on.
+  /// After the training: saves it if a signal has ended it, and prints how to continue.
   template <class T>
   void end(Saved<T> const& training);
 
@@ -125,7 +125,7 @@ class Checkpoint {
   std::string path_, folder_;  // empty: no checkpoints
   bool resume_, speaks_;
   Index every_, steps_, saved_ = 0;
-  std::vector<std::pair<std::string, std::string>> settings_;  // with that of the text
+  std::vector<std::pair<std::string, std::string>> settings_;  // including that of the text
 };
 
 }  // namespace lm

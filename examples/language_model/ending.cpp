@@ -22,7 +22,7 @@ constexpr std::pair<int, char const*> signals[] = {
 };
 
 std::atomic<int> noted = 0;
-static_assert(std::atomic<int>::is_always_lock_free);  // as a handler must have it
+static_assert(std::atomic<int>::is_always_lock_free);  // required in a signal handler
 
 extern "C" void note_signal(int signal) {
   noted = signal;
@@ -38,7 +38,7 @@ struct NotFinite : std::runtime_error {
 
 void note_signals() {
   for (auto const& s : signals) {
-    // A shell's background jobs and nohup have signals ignored.
+    // Signals are ignored in a shell's background jobs and under nohup.
     if (std::signal(s.first, note_signal) == SIG_IGN) std::signal(s.first, SIG_IGN);
   }
 }

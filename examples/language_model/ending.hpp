@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// How a training ends: after its last step, by a signal, or by a loss or an error that leaves nothing to go on with.
+// The end of a training: after its last step, by a signal, or by a loss or an error after which it cannot continue.
 
 #include <functional>
 #include <string>
@@ -16,19 +16,19 @@ struct Ending {
   std::string message;  ///< for stderr
 };
 
-/// From here on the first SIGINT, SIGTERM or SIGHUP is only noted, for check_signal; the next one ends the program.
+/// From now on the first SIGINT, SIGTERM or SIGHUP is recorded for check_signal; the second one ends the program.
 void note_signals();
-/// Ends the training if a signal was noted.
+/// Ends the training if a signal was recorded.
 void check_signal();
-/// The signal that was noted, or 0.
+/// The recorded signal, or 0.
 [[nodiscard]] int noted_signal();
 /// Ends the training as if this signal had come.
 [[noreturn]] void end_by_signal(int signal);
-/// Ends the training if the loss is no finite number: no later step would make it one. `what` is the loss of `step`.
+/// Ends the training if the loss is not finite, as all later losses would be. `what` is the loss of `step`.
 void check_loss(double loss, char const* what, Index step);
 
-/// Runs a training, which appends to `done`, the steps that are done, of `steps`, and calls check_signal and
-/// check_loss. What else is thrown before the first step is done is left to the caller: there are no results yet.
+/// Runs a training of `steps` steps, which counts finished steps in `done`, and calls check_signal and check_loss.
+/// Other exceptions before the first step is done are left to the caller: there are no results yet.
 Ending run_training(Index const& done, Index steps, std::function<void()> const& training);
 
 }  // namespace lm

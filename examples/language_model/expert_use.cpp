@@ -4,20 +4,20 @@
 namespace lm {
 namespace {
 
-/// How many rows chose each of the `count` experts or heads, of which all use the first `shared`.
+/// Adds the number of rows that chose each of the `count` experts or heads; all rows use the first `shared`.
 void add_loads(HostMatrix<Int> const& chosen, Index count, Index shared, std::vector<double>& loads) {
   loads.resize(static_cast<std::size_t>(count));
   for (Int const e : chosen.numbers) loads[static_cast<std::size_t>(shared + e)] += 1;
   for (Index e = 0; e < shared; ++e) loads[static_cast<std::size_t>(e)] += static_cast<double>(chosen.rows);
 }
-/// Row i chose for byte i / parts, where a byte has so many sub-tokens.
+/// Row i chose for byte i / parts, where a byte has this number of sub-tokens.
 void add_bytes(HostMatrix<Int> const& chosen, Index first, Index parts, Int const* bytes,
                headmix::ExpertCounts& counts) {
   for (Index i = 0; i < chosen.rows; ++i)
     for (Index k = 0; k < chosen.cols; ++k)
       counts.add(bytes[i / parts], first + chosen.numbers[static_cast<std::size_t>(i * chosen.cols + k)]);
 }
-/// Of the gate of mae: entropy, and the bytes that experts had.
+/// Adds the entropy of the gate of mae, and the bytes of its experts.
 void add_gate(HostMatrix<float> const& gate, Int const* bytes, double& entropy, headmix::ExpertCounts& counts) {
   view<float const> const g(gate.numbers.data(), gate.rows, gate.cols);
   entropy += headmix::gate_entropy(g) * static_cast<double>(g.rows);
@@ -51,7 +51,7 @@ void observe(Options const& o, std::size_t layer, HostMatrix<Int> const& chosen,
     use.gate_entropy.resize(layers);
     add_gate(gate, bytes, use.gate_entropy[layer], counts(use.bytes, o.experts));
   }
-  // The pass of mae with single experts is a second one over the same bytes.
+  // The pass of mae with single experts is a second pass over the same bytes.
   bool const second = o.attention == Attention::mae && !c.empty();
   if (!second && !ffn_chosen.numbers.empty()) {
     add_loads(ffn_chosen, o.ffn_experts, 0, use.ffn_loads[layer]);

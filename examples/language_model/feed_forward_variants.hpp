@@ -1,12 +1,12 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// The feed-forward mixtures of --ffn-variant: those of feed_forward.hpp with one thing changed.
+// The feed-forward mixtures of --ffn-variant: those of feed_forward.hpp with one change.
 
 #include "feed_forward.hpp"
 
 namespace lm {
 
-/// Weights of a token's choices that sum to 1.
+/// A router whose weights of a token sum to 1.
 using RenormalizedRouter =
     headmix::SoftmaxTopK<dynamic, dynamic, headmix::gating::renormalized, headmix::loss::first_choice_balance,
                          headmix::init<headmix::fan_in_uniform>>;
@@ -16,7 +16,7 @@ using SmoeVariant = headmix::Smoe<dynamic, Router, RealExperts, Option...>;
 template <class Router, class... Option>
 using MhMoeVariant = headmix::MhMoe<dynamic, dynamic, Router, RealExperts, Option...>;
 
-/// f(std::type_identity<L>, sizes...) of the mixture that --ffn and --ffn-variant name.
+/// Calls f(std::type_identity<L>, sizes...) for the mixture of --ffn and --ffn-variant.
 template <class F>
 auto with_variant(Options const& o, F f) {
   using headmix::at, headmix::no_head, headmix::no_merge;

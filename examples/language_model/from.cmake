@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 # cmake -DPROGRAM=... -DTEXT=... -DFOLDER=... -P from.cmake
-# MoH with the parameters of trained dense attention is the same function where all heads are chosen with a weight of 1. A
-# checkpoint with parameters that the model does not have is refused.
+#
+# MoH with the parameters of trained dense attention computes an equal function if all heads are chosen with weight 1. A
+# checkpoint with parameters that the model lacks is refused.
 file(REMOVE_RECURSE "${FOLDER}")
 set(small --text "${TEXT}" --width 16 --context 16 --batch 2 --layers 2 --sample 0)
 # The validation loss with four digits.

@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// The equations of the language model: embedding, residual sublayers, next byte. What a sublayer computes is a layer of
-// the library (attention.hpp, mae.hpp, feed_forward.hpp).
+// The equations of the language model: embedding, residual sublayers, next byte. A sublayer is a layer of the library
+// (attention.hpp, mae.hpp, feed_forward.hpp).
 
 #include "headmix/expr/linear.hpp"
 #include "headmix/expr/loss.hpp"
@@ -12,7 +12,7 @@ namespace lm {
 
 using headmix::dynamic;
 
-/// The residual stream, and the normalisation of whatever reads it.
+/// The residual stream, and the normalisation before each sublayer.
 struct Stream {
   struct D : headmix::size<dynamic> {};
   struct x : headmix::input<headmix::tokens, D> {};
@@ -25,7 +25,7 @@ struct Stream {
   static constexpr auto normalised = layer_norm(x{}, norm_gain{}, norm_bias{});
 };
 
-/// A byte's vector. Where it stands is in the queries and keys of attention: rope<>.
+/// The vector of a byte. Its position enters the queries and keys of attention by rope<>.
 struct Embedding {
   struct V : headmix::size<256> {};
 
@@ -38,7 +38,7 @@ struct Embedding {
   using observed = headmix::type_list<>;
 };
 
-/// What layer L adds to the residual stream.
+/// The addend of layer L in the residual stream.
 template <class L>
 struct Residual {
   using x = Stream::x;
@@ -47,16 +47,16 @@ struct Residual {
 
   using losses = headmix::losses_of<layer>;
   using observed = headmix::observed_of<layer>;
-  /// A leaf or a value of L in it.
+  /// A leaf or a value of L in this sublayer.
   template <class E>
   static constexpr auto of_layer(E) {
     return typename decltype(layer)::template as<E>{};
   }
 };
 
-/// Layer L times a number. It makes up for the size of a mixture: its weights sum to 1, so k experts together are as
-/// large as one head, where dense attention adds h heads. With AdamW, whose steps do not grow with the gradient, they
-/// also learn k times slower.
+/// Layer L times a number, which makes up for the size of a mixture: its weights sum to 1, so k experts together are as
+/// large as one head, where dense attention adds h heads. With AdamW, whose steps do not grow with the gradient,
+/// experts would also learn k times slower.
 template <class L>
 struct Scaled {
   using x = typename L::x;

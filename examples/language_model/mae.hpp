@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// The attention of mae: programs over one set of parameters, for the mixture of all experts and for one expert of each
+// The attention of mae: programs with shared parameters, for the mixture of all experts and for one expert of each
 // sequence.
 
 #include <limits>
@@ -33,13 +33,13 @@ class MaeSublayer final : public ModuleSublayer<Mae, Backend> {
   MaeSublayer(std::tuple<Sizes...> const& sizes, Options const& o, Index layer, Backend const& backend)
       : MaeSublayer(o, layer, backend, std::get<Sizes>(sizes)...) {}
 
-  /// Experts are drawn anew for each step and layer.
+  /// Experts are drawn again in each step and layer.
   void set_pass(Pass pass, Index step) override {
     pass_ = pass;
     auto const random =
         headmix::randomness(seed_, static_cast<std::uint32_t>(step), static_cast<std::uint32_t>(layer_));
     if (evenly_) evenly_->set_randomness(random);
-    // Without randomness a draw is the most probable expert.
+    // Without randomness the most probable expert is drawn.
     if (by_gate_) by_gate_->set_randomness(pass == Pass::drawn ? random : headmix::randomness::off());
   }
   view<T const> forward(view<T const> h, segments s) override {
@@ -110,7 +110,7 @@ class MaeSublayer final : public ModuleSublayer<Mae, Backend> {
   void bind_heads(auto& program) {
     program.bind(Residual<L>::of_layer(Mae::heads_of_experts{}), heads_of_experts_);
   }
-  /// f of the module that computes the pass and its gradients.
+  /// Calls f with the module that computes the pass and its gradients.
   template <class F>
   auto in_use(F f) {
     if (pass_ == Pass::mixture) return f(this->module_);

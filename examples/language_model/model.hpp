@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
 // A decoder-only transformer over bytes: embedding, blocks of attention and a feed-forward network, the next byte.
-// Bytes and losses are the host's, everything else lies in the memory of the backend.
+// Bytes and losses are in host memory, everything else in the memory of the backend.
 
 #include <algorithm>
 #include <cmath>
@@ -17,8 +17,8 @@
 
 namespace lm {
 
-/// @tparam Backend  over numbers in which parameters and activations are stored; the loss is a float
-/// @tparam MeanLoss  Loss, or what it is where processes have sequences of their own
+/// @tparam Backend its scalar is the type of parameters and activations; the loss is a float
+/// @tparam MeanLoss  Loss, or DataParallel<Loss> if processes have different sequences
 template <class Backend, class MeanLoss = Loss>
 class LanguageModel {
   using T = typename Backend::scalar;
@@ -43,11 +43,11 @@ class LanguageModel {
     headmix::upload(backend_, one_.template as<float>(), &one, 1);
   }
 
-  /// What the following passes compute; `step` is the training's.
+  /// Sets the kind of the following passes; `step` is that of the training.
   void set_pass(Pass pass, Index step) {
     for (auto& b : blocks_) b.attention->set_pass(pass, step);
   }
-  /// Mean loss in nats of the next byte; `ids` and `targets` hold the rows of the sequences `s`, one after another.
+  /// Mean loss in nats of the next byte; `ids` and `targets` hold the concatenated rows of the sequences `s`.
   double forward(Int const* ids, Int const* targets, segments s) {
     auto h = embedded(ids, s);
     for (auto& b : blocks_) h = b.network->forward(b.attention->forward(h, s), s);
@@ -58,7 +58,8 @@ class LanguageModel {
     headmix::download(backend_, &loss, loss_.forward(h, s).data, 1);
     return static_cast<double>(loss);
   }
-  /// Adds the gradients of the last forward's loss and of the weighted router losses to the parameters' gradients.
+  /// Adds the gradients of the last forward pass, of the loss and the weighted router losses, to those of the
+  /// parameters.
   void backward() {
     loss_.backward({one_.template as<float>(), 1, 1});
     view<T const> d_h = loss_.input_gradient();
@@ -76,18 +77,18 @@ class LanguageModel {
     loss_.zero_gradients();
   }
 
-  /// What continue_text() reads next is the beginning of a text.
+  /// Begins a text for continue_text().
   void begin_text() {
     text_length_ = 0;
     for (auto& b : blocks_) b.attention->begin_text();
   }
-  /// Forgets the text, and what generating took of memory.
+  /// Ends the text and frees the memory of generation.
   void end_text() {
     for (auto& b : blocks_) b.attention->end_text();
   }
-  /// Bytes read since begin_text(); there is room for --context of them.
+  /// Number of bytes read since begin_text(), at most --context.
   [[nodiscard]] Index text_length() const { return text_length_; }
-  /// Reads `n` bytes that follow those before, and returns the probabilities of the next one.
+  /// Reads the next `n` bytes and returns the probabilities of the byte after them.
   std::vector<float> continue_text(Int const* ids, Index n) {
     auto const s = headmix::uniform(1, n);
     auto h = embedded(ids, s);
@@ -98,9 +99,9 @@ class LanguageModel {
     return HostMatrix<float>(backend_, p).numbers;
   }
 
-  /// All of them, with the names of their places: 0.attn.layer.W_q.
+  /// All parameters, with names by their places: 0.attn.layer.W_q.
   [[nodiscard]] Parameters<T> const& parameters() const { return parameters_; }
-  /// Those of the routers and gates of attention, those of its output matrices, and all others.
+  /// The parameters in groups: routers and gates of attention, its output matrices, and all others.
   [[nodiscard]] headmix::ParameterGroups<T> const& groups() const { return groups_; }
 
   struct Block {
@@ -118,7 +119,8 @@ class LanguageModel {
     }
   }
   /// Matrices are normal(0.02), those that write to the residual stream divided by sqrt(2 layers). Routers of experts
-  /// and feed-forward mixtures keep the start of their modules: they learn faster with it, since their gates are small.
+  /// and feed-forward mixtures keep the initial values of their modules: they learn faster with them, since their gates
+  /// are small.
   void initialise(Options const& o) {
     std::uint64_t stream = 0x696e6974;
     auto const draw = [&](Parameters<T> const& all, Parameters<T> const& kept) {
@@ -141,7 +143,7 @@ class LanguageModel {
       if (!has_mixture(o, l) || o.ffn_init == FfnInit::normal) draw(network->parameters(), network->routers());
     }
   }
-  /// f(number in the whole parameter) for what is here of it.
+  /// f(number in the whole parameter) for the elements on this rank.
   template <class F>
   static void each_element(headmix::parameter<T> const& p, F f) {
     headmix::tensor_part part = p.part;
@@ -162,7 +164,7 @@ class LanguageModel {
     embedding_.program().bind(Embedding::x{}, column(ids_, ids, s.rows));
     return embedding_.forward();
   }
-  /// Integers of the host as a selection [n, 1] in the backend's memory.
+  /// Host integers as a selection [n, 1] in the backend's memory.
   view<Int const> column(headmix::HostInts<Backend>& memory, Int const* from, Index n) {
     return {memory.assign(backend_, from, static_cast<std::size_t>(n)), n, 1};
   }

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// A sublayer that is one layer of the library.
+// A sublayer with one layer of the library.
 
 #include <functional>
 #include <span>
@@ -14,18 +14,18 @@
 
 namespace lm {
 
-/// Of the sublayer of that name in block `layer`: each draws numbers of its own.
+/// The seed of the sublayer of this name in block `layer`: sublayers draw different numbers.
 inline std::uint64_t seed_of(Options const& o, Index layer, std::string_view name) {
   return headmix::named_seed(o.seed, headmix::message(layer, ".", name));
 }
 
-/// What all sublayers do with the module that owns their parameters.
+/// Shared parts of sublayers: the module that owns the parameters.
 template <class L, class Backend>
 class ModuleSublayer : public Sublayer<typename Backend::scalar> {
   using T = typename Backend::scalar;
 
  public:
-  /// The sizes are the layer's.
+  /// Passes on the sizes of the layer.
   template <class... Sizes>
   ModuleSublayer(Options const& o, std::uint64_t seed, Backend const& backend, Sizes... sizes)
       : module_(seed, backend, headmix::at<Stream::D>(o.width), sizes...), loss_weights_{o.balance, o.z} {
@@ -58,7 +58,7 @@ class ModuleSublayer : public Sublayer<typename Backend::scalar> {
   Parameters<T> routers_;
 };
 
-/// A text that layer L reads row by row, with a cache. The layer's parameters are those of `owner`.
+/// A text that layer L reads row by row, with a cache. It uses the parameters of `owner`.
 template <class L, class Backend>
 class TextReader {
   using T = typename Backend::scalar;
@@ -71,7 +71,7 @@ class TextReader {
                                            headmix::at<Stream::D>(width), sizes...);
         }) {}
 
-  /// The beginning of a text. Returns the program, for binding further leaves.
+  /// Begins a text. Returns the program, for binding further leaves.
   auto& begin() {
     if (!decoder_) decoder_ = make_();
     decoder_->rewind(0, 0);

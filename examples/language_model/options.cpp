@@ -17,7 +17,7 @@ namespace {
 
 using command_line::mistake, command_line::to_text, command_line::Given;
 
-/// The kinds of attention, and of feed-forward mixtures, that an option is for, one bit each.
+/// The kinds of attention, and of feed-forward mixtures, that use an option, one bit each.
 using For = unsigned;
 constexpr For dense = 1, moa = 2, moh = 4, mae = 8, all = dense | moa | moh | mae;
 constexpr For smoe = 16, mh_moe = 32, mixture = smoe | mh_moe;
@@ -28,14 +28,14 @@ constexpr For bit_of(Ffn f) { return f == Ffn::dense ? 0 : f == Ffn::smoe ? smoe
 
 struct Option : command_line::Option {
   For use;
-  std::string_view help, fallback;  ///< fallback: printed as the default instead of the variable's value
+  std::string_view help, fallback;  ///< fallback: the printed default, instead of the variable's value
 
   Option(std::string_view option, command_line::Value of, For is_for, std::string_view text,
          std::string_view shown = "")
       : command_line::Option{option, std::move(of)}, use(is_for), help(text), fallback(shown) {}
 };
 
-constexpr Index most = 1000000;  // of counts and extents: far above what fits, low enough for products
+constexpr Index most = 1000000;  // limit of counts and extents: more than fits in memory, and products do not overflow
 constexpr Index most_experts = 4096;
 
 command_line::Value pool_in(Pool& pool) {
@@ -159,15 +159,15 @@ std::vector<Option> table_of(Options& o) {
   };
 }
 
-/// binomial(heads, dropped), or anything above most_experts where it is larger.
+/// binomial(heads, dropped), or a number above most_experts if it is larger.
 Index count_experts(Index heads, Index dropped) {
   Index n = 1;
   for (Index i = 1; i <= dropped && n <= most_experts; ++i) n = n * (heads - dropped + i) / i;
   return n;
 }
 
-/// --experts and --top-k go to the feed-forward mixture if the attention has no such option; sizes that are not given
-/// follow from parity with a dense network of 4 times the width, which has 2 matrices where an expert has 3.
+/// --experts and --top-k belong to the feed-forward mixture if the attention has no such option. Sizes that are not
+/// given are set by parity with a dense network of 4 times the width, with 2 matrices where an expert has 3.
 void complete_mixture(Options& o, Given const& given) {
   bool const experts = o.attention != Attention::moa && given.contains("--experts");
   bool const top_k = o.attention != Attention::moa && o.attention != Attention::moh && given.contains("--top-k");
@@ -206,7 +206,7 @@ void complete_mixture(Options& o, Given const& given) {
             std::to_string(o.ffn_top_k));
 }
 
-/// What is built for several processes.
+/// Refuses options that are not built for several processes.
 void check_parallel(Options const& o) {
   auto const refuse = [&o](std::string_view option, std::string_view expected, std::string_view found) {
     mistake(option, std::string(expected) + " with --parallel " + std::string(name(o.parallel)), found);
@@ -223,7 +223,7 @@ void check_parallel(Options const& o) {
     refuse("--attention", "moa, or --ffn smoe or mh_moe,", name(o.attention));
 }
 
-/// What one option alone cannot tell: defaults that depend on others, and pairs that do not fit.
+/// Rules about several options: defaults that depend on others, and contradictions.
 void complete(Options& o, std::vector<Option> const& table, Given const& given) {
   auto const found = [&given](std::string_view option, Index n) {
     return std::to_string(n) + (given.contains(option) ? "" : " (the default)");
@@ -345,7 +345,7 @@ std::vector<std::pair<std::string, std::string>> settings(Options const& options
 }
 
 std::string help_text() {
-  // " only" after all kinds that an option is for, where it is not for all of them.
+  // " only" after the kinds that use an option, unless all do.
   auto const kinds_of = [](For use) {
     std::string s;
     auto const add = [&s](std::string_view kind) { s += (s.empty() ? "; " : ", ") + std::string(kind); };

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: MIT
 # cmake "-DLAUNCH=mpirun;-n" "-DPREFLAGS=..." "-DPOSTFLAGS=..." -DPROGRAM=... -DARGUMENTS=a|b -DSTEPS=n -DPARALLEL=data|heads|experts
 #       "-DRANKS=2;3" -DCHECKPOINTS=ON|OFF -DFOLDER=... -P parallel.cmake
-# Trains in one process, and in as many as RANKS says: losses of all steps and of the validation must agree but for
-# rounding, and with as many processes the results must be the same to the last digit, but for the time that it took.
-# With CHECKPOINTS stops half-way, and goes on with another number of processes.
+# Trains in one process, and in each number of RANKS: losses of all steps and of the validation must agree up to
+# rounding, and with equal numbers of processes all results except times must be equal to the last digit. With
+# CHECKPOINTS, stops half-way and continues with another number of processes.
 string(REPLACE "|" ";" arguments "${ARGUMENTS}")
 list(APPEND arguments --steps ${STEPS} --threads 1)
 file(REMOVE_RECURSE "${FOLDER}")
 file(MAKE_DIRECTORY "${FOLDER}")
 
-# Starts that many processes, or the program alone if it is one.
+# Starts this number of processes, or the program alone for one.
 function(start status out err ranks)
   set(command "${PROGRAM}" ${arguments} ${ARGN})
   if(ranks GREATER 1)
@@ -20,7 +20,7 @@ function(start status out err ranks)
   set(${out} "${said}" PARENT_SCOPE)
   set(${err} "${complained}" PARENT_SCOPE)
 endfunction()
-# Runs to the end, and gives the report, and all results but the time in results_NAME.
+# Runs to the end; sets the report, and all results except times in results_NAME.
 function(run report name ranks)
   start(status out err ${ranks} --report "${FOLDER}/${name}-report" ${ARGN})
   if(NOT status STREQUAL 0)
@@ -32,7 +32,7 @@ function(run report name ranks)
   set(results_${name} "${out}" PARENT_SCOPE)
 endfunction()
 
-# Millionths of a positive number, since CMake computes with whole numbers.
+# Millionths of a positive number, since CMake computes with integers.
 function(millionths result number)
   if(NOT number MATCHES "^([0-9]+)(\\.([0-9]+))?$")
     message(FATAL_ERROR "Expected a positive number without an exponent, found '${number}'")
@@ -92,7 +92,7 @@ if(CHECKPOINTS)
       message(FATAL_ERROR "${name}: expected ${half} steps and one file, found ${steps} and '${left}'")
     endif()
   endfunction()
-  # A copy, so that each goes on from the same steps.
+  # A copy, so that each continuation begins at the same step.
   function(go_on from name ranks)
     file(COPY "${FOLDER}/${from}/checkpoint.safetensors" DESTINATION "${FOLDER}/${name}")
     run(report "${name}" ${ranks} --checkpoint "${FOLDER}/${name}" --resume)
@@ -110,17 +110,17 @@ if(CHECKPOINTS)
   stop_half_way(by-one 1)
   go_on(by-one two-after-one 2)
 
-  # Other options, in one line.
+  # Other options: an error of one line.
   file(READ "${FOLDER}/by-two/checkpoint.safetensors" before HEX)
   start(status out err 2 --checkpoint "${FOLDER}/by-two" --resume --seed 7)
   file(READ "${FOLDER}/by-two/checkpoint.safetensors" after HEX)
-  string(REGEX MATCHALL "(headmix-lm|rank [0-9]+): [^\n]*" lines "${err}") # the first of a line takes the rest
+  string(REGEX MATCHALL "(headmix-lm|rank [0-9]+): [^\n]*" lines "${err}") # the first name on a line takes the rest
   string(REGEX REPLACE "^.*in '[^']*': " "" reason "${lines}")
   if(status STREQUAL 0 OR NOT before STREQUAL after OR NOT reason STREQUAL "--seed: expected 1, found 7"
      OR lines MATCHES "headmix-lm.*headmix-lm: ")
     message(FATAL_ERROR "Expected one line that refuses --seed 7; status ${status}, stdout:\n${out}\nstderr:\n${err}")
   endif()
-  # An empty folder has nothing to go on from: a note, once.
+  # An empty folder has no checkpoint to resume: a note, once.
   file(MAKE_DIRECTORY "${FOLDER}/empty")
   start(status out err 2 --checkpoint "${FOLDER}/empty" --resume --stop-after 1)
   string(REGEX MATCHALL "note: --resume: no checkpoint" notes "${err}")

@@ -16,7 +16,7 @@
 namespace lm {
 namespace {
 
-/// Means of neighbouring points, so that at most `most` points are left; drops what cannot be drawn.
+/// Means of neighbouring points, so that at most `most` points remain; drops values that cannot be drawn.
 std::vector<LossPoint> averaged(std::vector<LossPoint> const& curve, std::size_t most, std::size_t& together) {
   together = std::max<std::size_t>(1, (curve.size() + most - 1) / most);
   std::vector<LossPoint> means;
@@ -53,7 +53,7 @@ std::string fill(Colour c) {
   return b.data();
 }
 
-/// Text on that colour. A style, since the card's own rule for text is stronger than an attribute.
+/// Text colour on this background. A style, since the card's rule for text overrides an attribute.
 std::string ink(Colour c) {
   auto const linear = [](double x) { return std::pow(x / 255, 2.2); };
   double const luminance = 0.2126 * linear(c.r) + 0.7152 * linear(c.g) + 0.0722 * linear(c.b);
@@ -76,7 +76,7 @@ std::string loss_svg(Options const& options, Results const& results) {
       high = std::max(high, p.loss);
       last = std::max(last, p.step);
     }
-  if (low > high) low = 0, high = 1;  // nothing to draw: empty axes
+  if (low > high) low = 0, high = 1;  // no points: empty axes
   double const margin = high > low ? 0.05 * (high - low) : 0.5;
   low -= margin;
   high += margin;
@@ -141,7 +141,7 @@ std::string experts_svg(LoadTable const& table) {
   constexpr double cell = 46, row = 30, left = 84, top = 62, bar = 240;
   auto const columns = static_cast<double>(experts), rows = static_cast<double>(layers);
   double const even = table.even;
-  double most = std::min(1.0, 2 * even);  // an even load has the middle of the scale
+  double most = std::min(1.0, 2 * even);  // an even load is at the middle of the scale
   for (auto const& layer : table.shares)
     for (double const s : layer) most = std::max(most, s);
   double const bottom = top + rows * row, right = left + columns * cell;
@@ -162,7 +162,7 @@ std::string experts_svg(LoadTable const& table) {
     }
   }
 
-  // In nats.
+  // Information in nats.
   if (informed) {
     auto const column = [&](double x, char const* title, double ExpertInformation::*value) {
       svg.text(x, top - 8, title, Svg::Anchor::middle);

@@ -85,7 +85,7 @@ void Progress::update(Index done, double loss) {
     return;
   }
   std::size_t const length = line.size();
-  line.resize(std::max(length, drawn_), ' ');  // over what is left of a longer line; works on every terminal
+  line.resize(std::max(length, drawn_), ' ');  // covers the rest of a longer line; works on every terminal
   drawn_ = length;
   std::fprintf(stderr, "\r%s", line.c_str());
   std::fflush(stderr);

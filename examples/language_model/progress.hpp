@@ -11,15 +11,15 @@ namespace lm {
 
 class Progress {
  public:
-  /// The clock starts here.
+  /// Starts the clock.
   Progress(ProgressMode mode, Index steps, Index tokens_per_step);
   ~Progress() { finish(); }
   Progress(Progress const&) = delete;
   Progress& operator=(Progress const&) = delete;
 
-  /// `done` steps are done; `loss` is that of the last one.
+  /// `done` steps are done, the last one with this loss.
   void update(Index done, double loss);
-  /// Work that is not training (a validation in between) counts neither as training time nor in tokens_per_second.
+  /// Excludes other work (a validation) from the training time and from tokens_per_second.
   void pause();
   void resume();
   /// The times of the updates so far, in seconds.
@@ -27,12 +27,12 @@ class Progress {
     double trained = 0, first = 0;
   };
   [[nodiscard]] Times times() const { return {trained_, first_}; }
-  /// Goes on after `done` steps that took so long. The clock starts here.
+  /// Continues after `done` steps with these times. Starts the clock.
   void continue_after(Index done, Times times);
   /// Ends the redrawn line, so that other output can follow; the next update begins a new one.
   void finish();
 
-  /// Over all updates so far, without pauses, and without the first one if there are more: memory is found in it.
+  /// Over all updates so far, without pauses, and without the first if there are more, since it allocates memory.
   [[nodiscard]] double tokens_per_second() const;
 
  private:

@@ -43,7 +43,7 @@ std::string json_string(std::string_view text) {
   return s + '"';
 }
 
-/// An object that is filled field by field.
+/// A JSON object that is built field by field.
 class Json {
  public:
   template <class T>
@@ -77,7 +77,7 @@ std::string json_array(Range const& range, F element) {
   return s + "]";
 }
 
-/// The most typical bytes of each expert of a layer, of those with at least ten choices of each of a token's experts.
+/// The most typical bytes of each expert of a layer, among bytes with at least ten choices for each expert of a token.
 using TypicalBytes = std::vector<std::vector<headmix::token_affinity>>;
 TypicalBytes typical_bytes(headmix::ExpertCounts const& bytes, double experts_of_token) {
   TypicalBytes all;
@@ -177,7 +177,7 @@ std::string report_json(Options const& options, Results const& results, LoadTabl
   auto const json_layer = [](auto const& layer) { return json_array(layer, json_number); };
   json.raw("expert_loads", json_array(loads.shares, json_layer));
   json.raw("ffn_expert_loads", json_array(ffn.shares, json_layer));
-  // Of each layer the entropy of its experts' shares, and what the byte tells of them.
+  // For each layer the entropy of its experts' shares, and their information about the byte.
   auto const json_information = [](ExpertInformation const& i) {
     return json_array(std::array{i.entropy, i.information}, json_number);
   };
@@ -210,7 +210,7 @@ void create_folder(std::string const& path) {
                      (error ? error.message() : "it is a file"));
 }
 
-/// Calls `write`, whose errors then name the option.
+/// Calls `write`; errors name the option.
 template <class F>
 void for_report(F write) {
   try {
@@ -255,7 +255,7 @@ void print_load_table(std::FILE* file, LoadTable const& table) {
   if (experts == 0) return;
   std::fprintf(file, "%s (%s: %s)\n", table.title.c_str(), table.heads ? "even, for routed heads" : "even",
                decimal(100 * table.even, 2).c_str());
-  constexpr std::size_t columns = 12;  // the table stays below 80 characters
+  constexpr std::size_t columns = 12;  // keeps the table below 80 characters
   for (std::size_t begin = 0; begin < experts; begin += columns) {
     std::size_t const end = std::min(begin + columns, experts);
     std::fputs(table.heads ? "    head" : "  expert", file);
@@ -293,7 +293,7 @@ void print_typical_bytes(std::FILE* file, Options const& options, ExpertUse cons
     std::fprintf(file, "\n(a byte tells %.4f of the %.4f nats of which %s it has)\n",
                  headmix::mutual_information(*layer), headmix::expert_entropy(*layer), expert);
     for (std::size_t e = 0; e < shown; ++e) {
-      if (typical[e].empty()) continue;  // a shared head, say
+      if (typical[e].empty()) continue;  // e.g. of a shared head
       std::fprintf(file, "%s %2zu ", expert, e);
       for (auto const& b : typical[e]) {
         auto const byte = static_cast<Int>(b.token);
@@ -311,7 +311,7 @@ void print_typical_bytes(std::FILE* file, Options const& options, ExpertUse cons
 void create_report_folder(Options const& options) {
   if (options.report.empty()) return;
   create_folder(options.report);
-  // Proves that it can be written, and leaves it as it is.
+  // Checks that the file can be written, without changing it.
   for_report([&] { headmix::OutputFile const file(path_in_report(options, "report.json")); });
 }
 

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: MIT
 # cmake -DPROGRAM=... -DARGUMENTS=a|b -DSTOP=n -DKILLS=n -DWITHIN=ms -DFOLDER=... -P resume.cmake
-# Trains as a whole; to --stop-after n and on; and killed (SIGKILL) as often as KILLS says, at random times below WITHIN,
-# of at most 1000, while it saves after every step. Results and reports must be the same to the last digit, but for the time that it took.
+#
+# Trains without interruption; up to --stop-after n and resumed; and killed (SIGKILL) KILLS times, at random times below
+# WITHIN (at most 1000), while it saves after every step. All results and reports except times must be equal to the last
+# digit.
 string(REPLACE "|" ";" arguments "${ARGUMENTS}")
 file(REMOVE_RECURSE "${FOLDER}")
 file(MAKE_DIRECTORY "${FOLDER}")
 
-# Runs to the end, and gives the results in the variable.
+# Runs to the end; sets the variable to the results.
 function(run results name)
   execute_process(COMMAND "${PROGRAM}" ${arguments} --report "${FOLDER}/${name}-report" ${ARGN} RESULT_VARIABLE status
                   OUTPUT_VARIABLE out ERROR_VARIABLE err)
@@ -42,7 +44,7 @@ if(KILLS GREATER 0)
     string(REGEX REPLACE "^1" "0." seconds "${thousandths}1")
     execute_process(COMMAND "${PROGRAM}" ${arguments} --checkpoint "${FOLDER}/killed" --resume --every 1
                     RESULT_VARIABLE status OUTPUT_QUIET ERROR_VARIABLE err TIMEOUT ${seconds})
-    # Whole, or none yet: anything else is an error of the program, whose status is a number.
+    # Complete or absent: any other result is an error of the program, whose status is a number.
     if(NOT status EQUAL 0 AND NOT status MATCHES "timeout|[Kk]ill")
       message(FATAL_ERROR "Run ${i}, after a kill: ${status}\n${err}")
     endif()

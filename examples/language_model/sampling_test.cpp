@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A text that is read byte by byte, as sampling reads it, has the loss that training computes of it as a whole.
+// A text read byte by byte, as in sampling, has the loss that training computes for the whole text.
 
 #include <cmath>
 #include <cstdio>
@@ -18,7 +18,7 @@ using Cpu = headmix::Cpu<T, headmix::thread_pool>;
 using Backend = Cpu<float>;
 using lm::Index, lm::Int;
 
-/// Whether they agree for the model that these options ask for, up to `tolerance`.
+/// True if both agree up to `tolerance`, for the model of these options.
 template <class Backend>
 bool agrees(std::string const& kind, lm::MakeSublayer<Backend> make_attention, std::vector<std::string_view> options,
             double tolerance = 1e-4) {
@@ -28,7 +28,7 @@ bool agrees(std::string const& kind, lm::MakeSublayer<Backend> make_attention, s
   headmix::thread_pool threads(1);
   lm::LanguageModel<Backend> model(o, Backend(threads), make_attention,
                                    &lm::make_feed_forward<lm::Weights::real, Backend>);
-  // Larger weights than those at the start, so that everything counts.
+  // Larger weights than the initial ones, so that all terms matter.
   for (auto const& p : model.parameters()) {
     headmix::Random const random(headmix::named_seed(1, p.name));
     for (Index i = 0; i < p.value.size(); ++i)

@@ -1,8 +1,8 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Half a block of the language model: attention, or a feed-forward network. Its kind is an option of the command line,
-// so the model calls it through this class, and each kind is compiled once for a backend. A network whose kind is known
-// when it is compiled is one program instead: examples/network.
+// Half a block of the language model: attention, or a feed-forward network. The command line selects its kind, so the
+// model calls it through this class, and each kind is compiled once for a backend. A network of kinds known at compile
+// time is one program instead: examples/network.
 
 #include <memory>
 #include <type_traits>
@@ -21,17 +21,17 @@ using headmix::view;
 template <class T>
 using Parameters = std::vector<headmix::parameter<T>>;
 
-/// What a pass through mae computes; the other kinds of attention do not tell them apart.
+/// The kind of a pass through mae; other kinds of attention ignore it.
 enum class Pass {
-  /// All experts; of a model without gates, with equal weights.
+  /// All experts; without gates, with equal weights.
   mixture,
-  /// One expert for each sequence and layer, drawn.
+  /// One drawn expert for each sequence and layer.
   drawn,
-  /// One expert, the most probable one by the gate's mean over the sequence; without gates, a drawn one.
+  /// The most probable expert by the gate's mean over the sequence; without gates, a drawn one.
   most_probable,
 };
 
-/// Numbers of the host, row by row.
+/// A matrix in host memory, by rows.
 template <class T>
 struct HostMatrix {
   std::vector<T> numbers;
@@ -51,7 +51,8 @@ struct HostMatrix {
   }
 };
 
-/// Over numbers T. Views are of the backend's memory; h is the residual stream before the sublayer, [tokens, width].
+/// A sublayer over numbers T. Views are in the backend's memory; h is the residual stream before the sublayer, [tokens,
+/// width].
 template <class T>
 class Sublayer {
  public:
@@ -59,39 +60,40 @@ class Sublayer {
   Sublayer(Sublayer const&) = delete;
   Sublayer& operator=(Sublayer const&) = delete;
 
-  /// The stream after it. Keeps a reference to h, and is valid until the next pass.
+  /// The stream after the sublayer, valid until the next pass. Keeps a reference to h.
   virtual view<T const> forward(view<T const> h, segments s) = 0;
-  /// The gradient by h, of that by the result. Adds to the parameters' gradients, also those of the router's losses.
+  /// The gradient of h from that of the result. Adds to the gradients of parameters, including those of the router's
+  /// losses.
   virtual view<T const> backward(view<T const> dy) = 0;
   virtual void zero_gradients() = 0;
   [[nodiscard]] virtual Parameters<T> const& parameters() const = 0;
-  /// Those of them that belong to a router or a gate.
+  /// The parameters of routers and gates.
   [[nodiscard]] virtual Parameters<T> const& routers() const = 0;
 
-  /// What the following passes compute; `step` is the training's.
+  /// Sets the kind of the following passes; `step` is that of the training.
   virtual void set_pass(Pass, Index /*step*/) {}
-  /// The experts or routed heads of every row, or of every sequence of mae, in the last pass. Empty without any.
+  /// The experts or routed heads of every row (for mae of every sequence) in the last pass; otherwise empty.
   [[nodiscard]] virtual HostMatrix<Int> chosen() { return {}; }
-  /// The weights of mae's experts for every row, if the last pass mixed them. Empty for others.
+  /// The weights of mae's experts for every row, if the last pass was a mixture; otherwise empty.
   [[nodiscard]] virtual HostMatrix<float> gate() { return {}; }
 
-  /// What continue_text() reads next is the beginning of a text.
+  /// Begins a text for continue_text().
   virtual void begin_text() {}
-  /// The stream after it, where h goes on after the rows since begin_text().
+  /// The stream after the sublayer for the next rows of the text.
   virtual view<T const> continue_text(view<T const> h) { return forward(h, headmix::uniform(1, h.rows)); }
-  /// Forgets the text, and what it took of memory.
+  /// Ends the text and frees its memory.
   virtual void end_text() {}
 
  protected:
   Sublayer() = default;
 };
 
-/// Makes that of block `layer`.
+/// Makes the sublayer of block `layer`.
 template <class Backend>
 using MakeSublayer = std::unique_ptr<Sublayer<typename Backend::scalar>> (*)(Options const& options, Index layer,
                                                                              Backend const& backend);
 
-/// Those are one file for each backend and kind (folders cpu, cpu_bfloat16 and so on).
+/// Each function is in one file per backend and kind (folders cpu, cpu_bfloat16 and so on).
 template <class Backend>
 std::unique_ptr<Sublayer<typename Backend::scalar>> make_dense(Options const& options, Index layer,
                                                                Backend const& backend);
@@ -104,7 +106,7 @@ std::unique_ptr<Sublayer<typename Backend::scalar>> make_moh(Options const& opti
 template <class Backend>
 std::unique_ptr<Sublayer<typename Backend::scalar>> make_mae(Options const& options, Index layer,
                                                              Backend const& backend);
-/// That of --ffn-variant, where it is built.
+/// Makes the network of --ffn-variant, if it is built.
 template <class Backend>
 std::unique_ptr<Sublayer<typename Backend::scalar>> make_feed_forward_variant(Options const& options, Index layer,
                                                                               Backend const& backend);

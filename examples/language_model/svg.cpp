@@ -37,7 +37,7 @@ std::string escaped(std::string_view text) {
   return s;
 }
 
-/// In place, since g++ 12 warns wrongly (-Wrestrict) about a literal plus a temporary string.
+/// Appends in place, since g++ 12 warns wrongly (-Wrestrict) about a literal plus a temporary string.
 template <class... Parts>
 void append(std::string& s, Parts const&... parts) {
   (s.append(parts), ...);

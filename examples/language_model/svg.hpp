@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// The few elements of SVG that the report draws with, written straight into a string.
+// The SVG elements of the report, written into a string.
 
 #include <string>
 #include <string_view>
@@ -9,8 +9,8 @@
 
 namespace lm {
 
-/// A drawing on a card of its own, so that it can be read on a white page as well as on a dark one; where the viewer
-/// knows the page's colour scheme, the card is dark on a dark page. Text takes its colour from the card.
+/// A drawing on a card with its own background, readable on white and dark pages; if the viewer knows the page's colour
+/// scheme, the card is dark on a dark page. Text has the colour of the card.
 class Svg {
  public:
   enum class Anchor { start, middle, end };
@@ -18,7 +18,7 @@ class Svg {
   Svg(double width, double height, std::string_view title);
 
   void text(double x, double y, std::string_view s, Anchor anchor = Anchor::start, std::string_view attributes = "");
-  /// `attributes` such as `class="grid"` or `fill="#123456"`: the card's classes are axis, grid, train, validation.
+  /// `attributes` such as `class="grid"` or `fill="#123456"`; classes of the card are axis, grid, train, validation.
   void line(double x1, double y1, double x2, double y2, std::string_view attributes);
   void rectangle(double x, double y, double width, double height, std::string_view attributes);
   void circle(double x, double y, double r, std::string_view attributes);

@@ -29,7 +29,7 @@ using Bytes = std::vector<std::uint8_t>;
 
 constexpr std::size_t largest = std::numeric_limits<Int>::max();  // positions are drawn as 32-bit numbers
 constexpr std::size_t default_size = 4'000'000;
-constexpr std::uint64_t batch_stream = 0x6261746368;  // "batch": no other random numbers of the program use this stream
+constexpr std::uint64_t batch_stream = 0x6261746368;  // "batch": unique among the streams of the program
 
 [[noreturn]] void unreadable(std::string_view option, fs::path const& path, std::string const& why) {
   throw UsageError(std::string(option) + ": expected a readable file or folder, found " + in_quotes(path.string()) +
@@ -69,7 +69,7 @@ std::vector<fs::path> files_below(std::string_view option, fs::path const& folde
   return files;
 }
 
-/// The text files one after another, at most `limit` bytes; returns how many files took part.
+/// Appends text files, at most `limit` bytes in all; returns the number of files.
 std::size_t append_files(std::string_view option, std::vector<fs::path> const& files, std::size_t limit, Bytes& bytes) {
   std::size_t count = 0;
   for (fs::path const& path : files) {
@@ -83,7 +83,7 @@ std::size_t append_files(std::string_view option, std::vector<fs::path> const& f
   return count;
 }
 
-/// The headers in the first of the compiler's folders that holds <vector>: those in it and in bits/.
+/// The headers in the first folder of the compiler that contains <vector>: those in it and in bits/.
 std::vector<fs::path> standard_headers(std::string_view folders, fs::path& folder) {
   while (!folders.empty()) {
     std::size_t const n = std::min(folders.find_first_of("|;"), folders.size());
@@ -182,7 +182,7 @@ void sample_batch(Text const& text, Index context, std::uint64_t seed, Index ste
 
 std::vector<Window> validation_windows(Text const& text, Index context) {
   std::vector<Window> windows;
-  Index const end = text.size() - 1;  // the last byte is a target only
+  Index const end = text.size() - 1;  // the last byte is only a target
   for (Index begin = text.train; begin < end; begin += context)
     windows.push_back({begin, std::min(context, end - begin)});
   return windows;
@@ -195,7 +195,7 @@ std::size_t utf8_length(std::string_view s) {
   std::size_t const n = lead < 0xC2 ? 0 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : lead < 0xF5 ? 4 : 0;
   for (std::size_t i = 1; i < n; ++i)
     if ((byte(i) & 0xC0) != 0x80) return 0;
-  // Overlong forms, surrogates, and what is above U+10FFFF.
+  // Overlong forms, surrogates, and numbers above U+10FFFF.
   if ((lead == 0xE0 && byte(1) < 0xA0) || (lead == 0xED && byte(1) > 0x9F)) return 0;
   if ((lead == 0xF0 && byte(1) < 0x90) || (lead == 0xF4 && byte(1) > 0x8F)) return 0;
   return n;

@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// The job itself: build the model, train it, validate, sample, report. One file per backend; sublayers have files of
-// their own, so that they compile in parallel and only where the backend is.
+// The whole job: builds the model, trains, validates, samples, reports. One file per backend; sublayers are in other
+// files, to compile in parallel and only for available backends.
 
 #include <functional>
 
@@ -10,14 +10,13 @@
 
 namespace lm {
 
-/// All return the exit status.
+/// All functions return the exit status.
 int train_cpu(Options const& options, Text const& text);
 int train_cuda(Options const& options, Text const& text);
 int train_emulated(Options const& options, Text const& text);
-/// The whole program in each of the processes that mpirun has started: body() reads options and trains. Says what went
-/// wrong, once.
+/// The whole program in each process started by mpirun: body() reads options and trains. Prints an error once.
 int in_processes(std::function<int()> const& body);
-/// Inside of it.
+/// The training inside in_processes().
 int train_parallel(Options const& options);
 
 }  // namespace lm

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// The layer in PyTorch's own operations, inputs with all kinds of strides, and comparisons of the two layers.
+// The layer in PyTorch's operations, inputs with various strides, and comparisons of the two layers.
 
 #include <algorithm>
 #include <cmath>
@@ -14,7 +14,7 @@
 using torch::Tensor;
 using Tensors = std::vector<Tensor>;
 
-/// All sizes are found from the tensors, but for the number of experts that a token uses.
+/// All sizes come from the tensors, except the number of experts of a token.
 using Attention = headmix::Moa<headmix::dynamic, headmix::dynamic,
                                headmix::SoftmaxTopK<headmix::dynamic, headmix::dynamic>, headmix::causal>;
 using MoaOp = headmix::torch_layer<
@@ -25,11 +25,11 @@ constexpr std::int64_t B = 3, T = 17, D = 12, H = 8, E = 5, K = 2;
 
 inline Tensor random(at::IntArrayRef sizes) { return torch::randn(sizes, torch::kFloat64); }
 
-/// x and the parameters, each on its own.
+/// x and the parameters, each contiguous.
 inline Tensors contiguous() {
   return {random({B, T, D}), random({D, E}), random({E, D, H}), random({D, H}), random({D, H}), random({E, H, D})};
 }
-/// Cut out of other tensors: x a column block, W_q one matrix for all experts, W_k and W_v halves of one matrix, W_g
+/// Views of other tensors: x a block of columns, W_q one matrix for all experts, W_k and W_v halves of one matrix, W_g
 /// and W_o transposed.
 inline Tensors strided() {
   Tensor const keys_and_values = random({D, 2 * H});
@@ -37,14 +37,14 @@ inline Tensors strided() {
           random({D, E, H}).transpose(0, 1),     keys_and_values.narrow(1, 0, H),
           keys_and_values.narrow(1, H, H),       random({E, D, H}).transpose(1, 2)};
 }
-/// Time before batch: the rows of x do not lie at equal distances, so the operator copies them.
+/// Time before batch: the rows of x are at unequal distances, so the operator copies them.
 inline Tensors time_first() {
   Tensors in = contiguous();
   in[0] = random({T, B, D}).transpose(0, 1);
   return in;
 }
 
-/// The layer in PyTorch; x and the parameters are `in`.
+/// The layer in PyTorch on x and the parameters `in`.
 inline Tensor eager(Tensors const& in, std::int64_t k) {
   Tensor const &x = in[0], &W_g = in[1], &W_q = in[2], &W_k = in[3], &W_v = in[4], &W_o = in[5];
   auto const [p, index] = x.matmul(W_g).softmax(-1).topk(k);
@@ -62,7 +62,7 @@ inline Tensor headmix_moa(Tensors const& in, std::int64_t k) {
 
 using Objective = std::function<Tensor(Tensor const&)>;
 
-/// The result and, after it, the gradients of the objective by the inputs from `first` on.
+/// The result, followed by the gradients of the objective by the inputs from `first` on.
 inline Tensors run(Tensor (*layer)(Tensors const&, std::int64_t), Tensors in, Objective const& objective,
                    std::size_t first) {
   Tensors wanted;
@@ -81,7 +81,7 @@ inline bool equal(char const* name, Tensors const& in, Objective const& objectiv
   double largest = 0;
   for (std::size_t i = 0; i < expected.size(); ++i) {
     double const error = (expected[i] - found[i]).abs().max().item<double>();
-    right &= error < 1e-12 * std::max(1.0, expected[i].abs().max().item<double>());  // false for what is not a number
+    right &= error < 1e-12 * std::max(1.0, expected[i].abs().max().item<double>());  // false for NaN
     largest = std::max(largest, error);
   }
   std::printf("%s: y and %zu gradients, largest difference %.1e\n", name, expected.size() - 1, largest);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Layers as operators of PyTorch: MoA with all sizes found from the tensors, in double, compared with PyTorch's own
-// operations (the same values, and the same gradients by x and every parameter); and MoH in float, with losses,
-// dropout, sequences of different lengths, and parameters that PyTorch updates.
+// Layers as operators of PyTorch: MoA with all sizes from the tensors, in double, compared with PyTorch's operations
+// (equal values, and equal gradients of x and every parameter); and MoH in float, with losses, dropout, sequences of
+// different lengths, and parameters that PyTorch updates.
 
 // [readme]
 #include <headmix/headmix.hpp>
@@ -20,7 +20,7 @@ TORCH_LIBRARY(mine, library) { MohOp::define(library, "mine::moh"); }
 
 #include "check.hpp"
 
-/// Found by name; in a shared library it is torch.ops.headmix.moa for Python.
+/// Registered by name; a shared library provides torch.ops.headmix.moa in Python.
 TORCH_LIBRARY(headmix, library) { MoaOp::define(library, "headmix::moa"); }
 
 namespace {
@@ -48,7 +48,7 @@ void moa_like_pytorch() {
   };
   expect(torch::equal(gradient(false), gradient(false)), "a graph that was kept may be used again");
   right &= fails_with("second derivatives are not supported", [&] { gradient(true); });
-  // Both losses of the router: their gradients by W_g against differences.
+  // The gradients of W_g from both losses of the router, against differences.
   in = contiguous();
   Tensor const w = in[1].clone(), d = random({D, E});
   auto const losses = [&](Tensor const& W_g) {
@@ -95,14 +95,14 @@ void moh_like_a_module() {
                torch::equal(p[i].grad(), to_torch(m.parameters()[i].gradient, p[i].sizes())),
            "gradients of parameters are the module's");
   }
-  // The same rows as sequences of different lengths.
+  // The rows as sequences of different lengths.
   Tensor const offsets = torch::tensor({0, 9, 9, 27}, torch::kInt32);
   Tensor const ragged = MohOp::apply(x.view({tokens, 64}), p, {.offsets = offsets, .training = false})[0];
   expect(torch::equal(ragged.slice(0, 0, 9), expected[0]) && !torch::equal(ragged.slice(0, 18, 27), expected[2]),
          "sequences begin at the offsets");
   right &= fails_with("x: expected [tokens, D] with offsets", [&] { MohOp::apply(x, p, {.offsets = offsets}); });
 
-  // A loader may use its buffer of offsets again before the backward pass.
+  // A loader may overwrite its buffer of offsets before the backward pass.
   auto const gradient = [&](bool overwrite) {
     Tensor const rows = x.view({tokens, 64}).detach().clone().requires_grad_(), buffer = offsets.clone();
     Tensor const y = MohOp::apply(rows, p, {.offsets = buffer, .training = false})[0];
@@ -117,7 +117,7 @@ void moh_like_a_module() {
     MohOp::apply(x.view({tokens, 64}), p, {.offsets = offsets.slice(0, 0, 1)});
   });
 
-  // The registered operator of the backward pass, as a tracer may call it.
+  // The registered operator of the backward pass, called as by a tracer.
   using Forward = Tensors(Tensor const&, at::TensorList, c10::optional<Tensor> const&, c10::optional<Tensor> const&,
                           c10::optional<Tensor> const&, c10::optional<Tensor> const&, at::IntArrayRef);
   using Backward = Tensors(Tensor const&, at::TensorList, Tensor const&, at::TensorList, c10::optional<Tensor> const&,

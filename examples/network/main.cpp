@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A network of layers as one program with one workspace: six decoder blocks of chosen heads and sparse experts learn
-// the running mean of a sequence. The backward pass computes the values of a block anew, so that only one is kept.
+// the running mean of a sequence. The backward pass recomputes the values of a block, so only those of one block are
+// kept.
 
 #include <headmix/headmix.hpp>
 
@@ -39,7 +40,7 @@ struct Network {
   using observed = observed_of<blocks>;
 };
 
-/// Row t of a sequence: the mean of its rows 0 .. t of x.
+/// Row t of a sequence is the mean of its rows 0 .. t of x.
 std::vector<float> running_means(std::vector<float> const& x) {
   std::vector<float> mean(x.size());
   for (Index b = 0; b < sequence_count; ++b) {

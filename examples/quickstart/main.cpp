@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The six lines of README.md in a program: a layer of mixture of attention heads computes y, and one step of gradient
-// descent makes an objective smaller. README.md shows the lines between the marks [readme]; a test compares them.
+// descent lowers an objective. README.md shows the lines between the marks [readme]; a test compares them.
 
 // clang-format off
 // [readme]
@@ -30,7 +30,7 @@ int main() {
   auto const x_numbers = example::random_numbers(512 * 512);
   auto const dy_numbers = example::random_numbers(512 * 512, /*scale*/ 0.01, /*seed*/ 2);
   view<float const> const x(x_numbers.data(), 512, 512);
-  view<float const> const dy(dy_numbers.data(), 512, 512);  // the gradient of an objective by y; here it is sum(dy y)
+  view<float const> const dy(dy_numbers.data(), 512, 512);  // gradient of an objective by y; here sum(dy y)
 
   // clang-format off
   // [readme]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# cmake -DREADME=... -DSOURCE=... [-DLANGUAGE=c] -P readme_test.cmake: README has a block of C++, or of another language,
-# that is exactly the lines of SOURCE between the marks [readme] and [/readme], the indentation of the first removed.
+# cmake -DREADME=... -DSOURCE=... [-DLANGUAGE=c] -P readme_test.cmake: README has a block of C++, or of LANGUAGE, with
+# exactly the lines of SOURCE between the marks [readme] and [/readme], without the indentation of the first.
 if(NOT LANGUAGE)
   set(LANGUAGE cpp)
 endif()

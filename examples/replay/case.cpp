@@ -58,7 +58,7 @@ double Case::number(std::string_view name, double fallback) {
   double value = 0;
   char const* const end = found->data() + found->size();
   auto const [rest, error] = std::from_chars(found->data(), end, value);
-  // Too small a number is reported like one that is too large.
+  // Too small a number is reported like too large a number.
   if (error == std::errc::result_out_of_range) value = std::strtod(std::string(*found).c_str(), nullptr);
   if (error == std::errc::invalid_argument || rest != end || !std::isfinite(value)) {
     reject(name, "a finite decimal number", headmix::shown(*found));

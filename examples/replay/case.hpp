@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// A case to replay: options and tensors, taken from a file one by one. What is missing, is not as expected or was taken
-// by nobody is an error that names it.
+// A case to replay: options and tensors of a file, taken one by one. A missing, unexpected or untaken one is an error
+// that names it.
 
 #include <optional>
 #include <set>
@@ -20,30 +20,30 @@ class Case {
  public:
   explicit Case(std::string const& path) : file_(headmix::Safetensors::read(path)), path_(path) {}
 
-  /// An option that is one of `values`; the first one where the case does not say.
+  /// An option with one of `values`, by default the first.
   std::string_view choice(std::string_view name, std::vector<std::string_view> const& values);
-  /// The same for an option that must be there.
+  /// A required option with one of `values`.
   std::string_view require(std::string_view name, std::vector<std::string_view> const& values);
   /// A whole number in [low, high].
   Index count(std::string_view name, Index low, Index high, std::optional<Index> fallback = {});
-  /// A finite number, `fallback` where the case does not say.
+  /// A finite number, by default `fallback`.
   double number(std::string_view name, double fallback);
 
-  /// What a mean is taken over, `all`, `prefix` or `window:N`: a number of positions, 0 for all of them.
+  /// The option for the mean's positions, `all`, `prefix` or `window:N`: their number, 0 for all.
   Index pool(std::string_view name);
 
   [[nodiscard]] bool has(std::string_view tensor) const { return file_.tensors().contains(tensor); }
-  /// The dtype of a tensor that must be there: F64 or F32.
+  /// The dtype of a required tensor: F64 or F32.
   [[nodiscard]] headmix::dtype float_type(std::string_view tensor) const;
-  /// The extents of a tensor that must be there, each at least 1; `names` says what they are, e.g. "B, T, d".
+  /// The extents of a required tensor, each at least 1; `names` names them, e.g. "B, T, d".
   [[nodiscard]] Shape extents(std::string_view tensor, std::size_t rank, char const* names) const;
-  /// The elements of a tensor that must be there.
+  /// The elements of a required tensor.
   template <class T>
   std::vector<T> take(std::string_view tensor, Shape const& shape) {
     check(tensor, headmix::dtype_of<T>, shape);
     return file_.values<T>(tensor);
   }
-  /// A mask of zeros and ones; all ones where there is none.
+  /// A mask of zeros and ones, by default ones.
   std::vector<std::uint8_t> take_mask(std::string_view tensor, Shape const& shape);
 
   /// `rows` numbers, each one of `choices`.
@@ -51,11 +51,11 @@ class Case {
 
   /// Fails for an option or tensor that was not taken.
   void finish() const;
-  /// Fails with the name of an option or tensor, what was expected and what was found.
+  /// Fails with the name of an option or tensor, the expected and the found value.
   [[noreturn]] void reject(std::string_view name, std::string_view expected, std::string_view found) const;
 
  private:
-  /// Null where the case has no such option.
+  /// Null if the case has no such option.
   std::string const* option(std::string_view name);
   void check(std::string_view tensor, headmix::dtype type, Shape const& shape);
 
@@ -64,7 +64,7 @@ class Case {
   std::set<std::string, std::less<>> taken_options_, taken_tensors_;
 };
 
-/// The tensors that a replay gives back.
+/// The resulting tensors of a replay.
 class Result {
  public:
   template <class T>
@@ -80,8 +80,8 @@ class Result {
   headmix::TensorMap tensors_;
 };
 
-/// A tensor [count, rows, cols] of the case with its gradient. `present` is false for one that the case does not have:
-/// then it is zero, and its gradient is not given back.
+/// A tensor [count, rows, cols] of the case with its gradient. If the case lacks it, `present` is false, the tensor is
+/// zero, and its gradient is not written.
 template <class T>
 struct Tensor {
   std::string name;
@@ -105,12 +105,12 @@ struct Tensor {
   }
 };
 
-// What computes: On::backend<T>, over numbers of type T. Each is compiled in files of its own.
+// The backends: On::backend<T>, over numbers of type T. Each is compiled in its own files.
 struct on_cpu;
 struct on_cuda;
 struct on_emulated;
 
-/// One layer.
+/// Replays one layer.
 template <class T, class On>
 void replay_moa(Case& c, Result& result);
 template <class T, class On>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // headmix-replay-compare FOUND EXPECTED: prints the largest error of every tensor, which may be 1e-9 + 1e-8 of the
-// largest expected element in F64 and 1e-6 + 2e-5 of it in F32; other types must be equal. Exit status 1 when two
-// tensors differ by more, 2 when something cannot be compared at all, or the errors not printed.
+// largest expected element in F64 and 1e-6 + 2e-5 of it in F32; other types must be equal. Exit status 1 if tensors
+// differ by more, 2 if they cannot be compared or the errors not printed.
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Replays a mixture of attentive experts. An absent bias is zero, without a mask every row is real, and the mean over a
-// prefix is one over a window that is long enough.
+// Replays a mixture of attentive experts. An absent bias is zero, without a mask all rows are valid, and the mean over
+// a prefix is a mean over a sufficiently long window.
 
 #include <limits>
 
@@ -42,7 +42,7 @@ struct MaeCase {
   std::vector<Int> expert = one_expert ? c.take_choices("expert", B, experts) : std::vector<Int>{};
   std::vector<T> dy = c.take<T>("dy", shape);
 
-  /// The heads of each expert, one row after the other.
+  /// The heads of each expert, concatenated.
   [[nodiscard]] std::vector<Int> heads_of_experts() const {
     std::vector<Int> all;
     for (Index e = 0; e < experts; ++e) {
@@ -54,7 +54,7 @@ struct MaeCase {
   }
 };
 
-/// Runs Layer, which is L or one of the layers inside of it.
+/// Runs Layer, which is L or one of its inner layers.
 template <class L, class Layer, class On, class T>
 void run(MaeCase<T>& m, Result& result) {
   using Backend = typename On::template backend<T>;

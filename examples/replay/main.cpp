@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// headmix-replay CASE OUT: runs one layer, forward and backward, on the tensors of a safetensors file and writes what
-// came out. Every mistake of the caller or of the file is one line on stderr.
+// headmix-replay CASE OUT: runs one layer, forward and backward, on the tensors of a safetensors file and writes the
+// results. Every mistake of the caller or of the file is one line on stderr.
 
 #include <cstdio>
 #include <string_view>
@@ -33,7 +33,7 @@ void replay_layer(replay::Case& c, replay::Result& result) {
   bool const wide = c.float_type("x") == headmix::dtype::f64;
   auto const layer = c.require("layer", {"moa", "moh", "mae", "mh_moe"});
   if (wide) return replay_numbers<double, On>(layer, c, result);
-  // On a GPU as on its emulator, double is enough to check a layer, and each type takes minutes to compile.
+  // On a GPU and on its emulator, double suffices to check a layer, and each type takes minutes to compile.
   if constexpr (std::is_same_v<On, replay::on_cpu>) {
     replay_numbers<float, On>(layer, c, result);
   } else {
@@ -41,7 +41,7 @@ void replay_layer(replay::Case& c, replay::Result& result) {
   }
 }
 
-/// What replays a layer on a backend of this name; null for one that is not in this build.
+/// The function that replays a layer on a backend of this name; null if it is not in this build.
 using Replay = void (*)(replay::Case&, replay::Result&);
 Replay find_replay(std::string_view backend) {
   if (backend == "cpu") return &replay_layer<replay::on_cpu>;

@@ -1,8 +1,8 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Replays a multi-head mixture of experts. The options that change no finite number are always on: an absent bias or
-// shared expert is zero, an absent head or merge layer the identity, and without a limit an expert may take every row.
-// A number decides about the gate.
+// Replays a multi-head mixture of experts. Options that change no finite number are always on: an absent bias or shared
+// expert is zero, an absent head or merge layer the identity, and without a limit an expert may take every row. A
+// constant selects the gate.
 
 #include <algorithm>
 #include <limits>
@@ -12,7 +12,7 @@
 
 namespace replay {
 
-/// The gate that the case names.
+/// The gate of the case.
 struct gate_of_case : gating::policy {
   /// 1 for `renormalized`, 0 for `raw`.
   struct is_renormalized : constant<size<1>> {};
@@ -62,10 +62,10 @@ struct MhMoeCase {
   [[nodiscard]] Index rows_of_an_expert() const {
     double const factor = c.number("capacity", 0);
     if (factor < 0) c.reject("capacity", "a number from 0", message(factor));
-    // An expert takes all rows from a factor of E on.
+    // From a factor of E on, an expert takes all rows.
     return factor == 0 ? rows : capacity_rows((std::min)(factor, static_cast<double>(experts)), rows, experts, top_k);
   }
-  /// The identity where there is none.
+  /// The identity if the case has no such matrix.
   Tensor<T> matrix(char const* name) {
     auto w = Tensor<T>::optional(c, name, {d, d});
     if (!w.present) {

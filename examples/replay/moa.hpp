@@ -1,8 +1,8 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Replays mixture of attention heads. The case decides at run time what a layer decides at compile time, so the options
-// that change no number are always on: an absent bias is zero, and without a mask every row is real. Numbers decide
-// about the gate.
+// Replays mixture of attention heads. A case selects at run time what a layer fixes at compile time, so options that
+// change no number are always on: an absent bias is zero, and without a mask all rows are valid. Constants select the
+// gate.
 
 #include <algorithm>
 
@@ -12,9 +12,9 @@
 
 namespace replay {
 
-/// The gate that the case names.
+/// The gate of the case.
 struct gate_of_case : gating::policy {
-  /// 1 for the one that the case names, else 0.
+  /// 1 for the gate of the case, else 0.
   struct is_raw : constant<size<1>> {};
   struct is_renormalized : constant<size<1>> {};
   struct is_detached : constant<size<1>> {};

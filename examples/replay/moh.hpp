@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Replays mixture-of-head attention. The options that change no number are always on: an absent bias is zero, and the
-// softmax of one shared head is 1 by any weights. A number decides about the scale.
+// Replays mixture-of-head attention. Options that change no number are always on: an absent bias is zero, and the
+// softmax of one shared head is 1 for any weights. A constant selects the scale.
 
 #include <tuple>
 
@@ -11,7 +11,7 @@
 
 namespace replay {
 
-/// The scale that the case names.
+/// The scale of the case.
 struct scale_of_case : scaling::policy {
   /// 1 for `paper`, 0 for `unit_mean`.
   struct is_paper : constant<size<1>> {};
@@ -33,7 +33,7 @@ struct scale_of_case : scaling::policy {
   }
 };
 
-/// The value of a size of a layer; nothing for a static one, which needs none.
+/// The value of a size of a layer; nothing for a static one.
 template <Extent X>
 auto if_dynamic(Index n) {
   if constexpr (X::value == dynamic) {

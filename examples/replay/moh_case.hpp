@@ -9,7 +9,7 @@
 
 namespace replay {
 
-/// As read. A router's tensor that the case must not have is absent.
+/// A case, as read. Router tensors that the case must not have are absent.
 template <class T>
 struct MohCase {
   Case& c;
@@ -47,7 +47,7 @@ struct MohCase {
   Tensor<T> of_router(char const* name, bool needed, Index cols) {
     return needed && !by_norm ? Tensor<T>(c, name, {d, cols}) : Tensor<T>::absent(name, {d, cols});
   }
-  /// Fails for options that do not go together.
+  /// Fails for contradictory options.
   [[nodiscard]] bool check() const {
     using headmix::message;
     if (heads % kv_heads != 0) c.reject("kv_heads", message("a divisor of heads, ", heads), message(kv_heads));
@@ -61,7 +61,7 @@ struct MohCase {
   }
 };
 
-// One for each router, compiled in files of their own.
+// One function for each router, compiled in separate files.
 template <class T, class On>
 void replay_two_stage(MohCase<T>& m, Result& result);
 template <class T, class On>

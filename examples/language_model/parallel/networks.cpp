@@ -10,7 +10,7 @@ using RankedSmoe = headmix::Smoe<dynamic, ExpertRouter, Experts<headmix::weights
 template <class... Option>
 using RankedMhMoe = headmix::MhMoe<dynamic, dynamic, ExpertRouter, Experts<headmix::weights::real>, Option...>;
 
-/// A mixture whose tokens are divided, or not, and its experts if an option says so.
+/// A mixture wrapped by Over, which may divide tokens, with options that may divide experts.
 template <template <class> class Over, class... Option>
 std::unique_ptr<Sublayer<float>> mixture(Options const& o, Index layer, Ranked const& backend) {
   auto const experts = at<ExpertRouter::experts>(o.ffn_experts);

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// A training in several processes: what training.hpp asks of OneProcess.
+// A training in several processes, with the interface of OneProcess (training.hpp).
 
 #include <algorithm>
 #include <optional>
@@ -23,12 +23,12 @@ namespace lm {
 
 using Ranked = headmix::Distributed<headmix::Cpu<float, headmix::thread_pool>, headmix::Mpi>;
 
-/// An error in the middle of a training.
+/// An error during a training.
 struct FailedTraining : headmix::Error {
   using headmix::Error::Error;
 };
 
-/// @tparam DividesTokens  every process has sequences of its own; else all have the same ones
+/// A training on ranks. @tparam DividesTokens processes have different sequences; otherwise all have the same ones
 template <bool DividesTokens>
 class OnRanks {
  public:
@@ -43,7 +43,7 @@ class OnRanks {
     return {headmix::first_of_share(batch, rank, size), headmix::share_of(batch, rank, size)};
   }
   [[nodiscard]] bool reports() const { return ranks().rank() == 0; }
-  /// Of a checkpoint that only some processes see, or of which each has its own.
+  /// Compares the starts: a checkpoint may be visible to some processes only, or differ.
   template <class... Saved>
   void check_start(Index done, Saved const&... saved) const {
     headmix::detail::check_equal_on_all_ranks(ranks(), "the steps of the checkpoint", static_cast<std::uint64_t>(done));
@@ -66,7 +66,7 @@ class OnRanks {
   void after_step() {
     if (divided_) divided_->gather();
   }
-  /// Every process learns of a signal that one of them got.
+  /// Distributes a signal that one process received to all.
   void check_signal() const {
     std::vector<Index> const one(static_cast<std::size_t>(ranks().size()), 1);
     std::vector<Int> all(one.size());
@@ -74,7 +74,7 @@ class OnRanks {
     ranks().all_gather(all.data(), &mine, one);
     if (Int const signal = *std::max_element(all.begin(), all.end()); signal != 0) end_by_signal(signal);
   }
-  /// An error of this process ends all of them.
+  /// An error of this process ends all processes.
   void end(Ending const& ending) const {
     if (ending.name == "error") throw FailedTraining(ending.message);
   }

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// The layers of the model in several processes: the same layers, with an option that says what is divided.
+// The layers of the model in several processes: the same layers, with an option that divides them.
 
 #include <type_traits>
 
@@ -12,7 +12,7 @@ namespace lm {
 
 using headmix::expert_parallel, headmix::tensor_parallel;
 
-/// A sublayer without a cache for texts; its number `scale` is bound, where it has one.
+/// A sublayer without a cache for texts; binds its number `scale`, if it has one.
 template <class L>
 class RankedSublayer final : public ModuleSublayer<L, Ranked> {
  public:
@@ -35,7 +35,7 @@ std::unique_ptr<Sublayer<float>> make_ranked(Options const& o, Index layer, char
   return std::make_unique<RankedSublayer<L>>(o, layer, name, backend, sizes...);
 }
 
-/// Moh with the two-stage router, of which there is one without shared heads.
+/// Moh with the two-stage router, which differs without shared heads.
 template <template <class> class Over, class... Option>
 std::unique_ptr<Sublayer<float>> make_ranked_moh(Options const& o, Index layer, Ranked const& backend) {
   auto const make = [&]<class Router>(std::type_identity<Router>, auto... shared_heads) {
@@ -50,7 +50,7 @@ std::unique_ptr<Sublayer<float>> make_ranked_moh(Options const& o, Index layer, 
   return make(std::type_identity<Shared>{}, at<typename Shared::shared_heads>(o.shared_heads));
 }
 
-/// A multi-layer perceptron whose hidden units are divided.
+/// A multi-layer perceptron with divided hidden units.
 struct DividedGelu {
   struct model_dim : headmix::size<dynamic> {};
   struct hidden_dim : headmix::size<dynamic> {};
@@ -65,7 +65,7 @@ struct DividedGelu {
   using observed = headmix::type_list<>;
 };
 
-/// One file for each; those of attention, of feed-forward networks, by what is divided.
+/// Sublayers by kind and by the divided part, each in a file of its own.
 std::unique_ptr<Sublayer<float>> dense_by_data(Options const& o, Index layer, Ranked const& backend);
 std::unique_ptr<Sublayer<float>> moa_by_data(Options const& o, Index layer, Ranked const& backend);
 std::unique_ptr<Sublayer<float>> moh_by_data(Options const& o, Index layer, Ranked const& backend);
@@ -73,7 +73,7 @@ std::unique_ptr<Sublayer<float>> dense_by_heads(Options const& o, Index layer, R
 std::unique_ptr<Sublayer<float>> moh_by_heads(Options const& o, Index layer, Ranked const& backend);
 std::unique_ptr<Sublayer<float>> moa_by_experts(Options const& o, Index layer, Ranked const& backend);
 std::unique_ptr<Sublayer<float>> network_by_data(Options const& o, Index layer, Ranked const& backend);
-/// Also where attention experts are divided.
+/// Also used with divided attention experts.
 std::unique_ptr<Sublayer<float>> network_by_heads(Options const& o, Index layer, Ranked const& backend);
 std::unique_ptr<Sublayer<float>> network_by_experts(Options const& o, Index layer, Ranked const& backend);
 

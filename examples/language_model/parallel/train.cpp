@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The job in several processes.
+// Training in several processes.
 
 #include "../train.hpp"
 
@@ -24,7 +24,7 @@ template <class Bytes>
 Index hash_of(Bytes const& bytes) {
   return static_cast<Index>(headmix::detail::digest_of(std::as_bytes(std::span(bytes))));
 }
-/// All processes must have the same value, of which this is the hash.
+/// Fails unless all processes have the same value; `hash` is its hash.
 void check_same(headmix::Mpi& ranks, std::string_view option, Index hash, std::string_view value) {
   std::vector<Index> const one(static_cast<std::size_t>(ranks.size()), 1);
   std::vector<Index> all(one.size());
@@ -34,13 +34,13 @@ void check_same(headmix::Mpi& ranks, std::string_view option, Index hash, std::s
   throw UsageError(headmix::message(option, ": expected the same on all ranks, found ", value, " on rank ",
                                     ranks.rank(), ", but not on rank ", other - all.begin()));
 }
-/// Options that decide what is trained, and what the processes do together.
+/// Compares the options that determine the training and the communication.
 void check_same_options(headmix::Mpi& ranks, Options const& o) {
   auto const check = [&ranks](std::string_view option, std::string_view value) {
     check_same(ranks, option, hash_of(value), value.empty() ? "none" : value);
   };
   check("--parallel", name(o.parallel));
-  check("--attention", name(o.attention));  // these two decide which others there are
+  check("--attention", name(o.attention));  // these two determine which others exist
   check("--ffn", name(o.ffn));
   for (auto const& [option, value] : settings(o)) check(option, value);
   check("--report", o.report);
@@ -51,7 +51,7 @@ void check_same_options(headmix::Mpi& ranks, Options const& o) {
   check("--resume", o.resume ? "on" : "off");
   check("--sample", std::to_string(o.sample));
 }
-/// Where heads are divided, every process must have one.
+/// With divided heads, every process must have one.
 void check_heads(Index ranks, Options const& o) {
   Index const shared = o.attention == Attention::moh ? o.shared_heads : 0;
   for (Index r = 0; r < ranks; ++r) {
@@ -60,7 +60,7 @@ void check_heads(Index ranks, Options const& o) {
                                       " processes to have one with --parallel heads, found ", o.heads));
   }
 }
-/// A signal came a while ago, and no step has ended since: the others are gone.
+/// True if a signal was received and no step has ended for a while: other processes are gone.
 bool waits_in_vain() {
   using clock = std::chrono::steady_clock;
   static clock::time_point since;
