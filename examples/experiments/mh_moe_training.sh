@@ -8,7 +8,6 @@
 # to rounding and without routers. The logs and the table, table.md, go to the folder. The text is a file such as
 # tinyshakespeare.txt.
 # PROGRAM: headmix-lm, built with optimisation (default: that of the preset `demo`). STEPS, SEEDS, WEIGHTS, THREADS.
-# PROGRAM: headmix-lm, built with optimisation (default: that of the preset `demo`). STEPS, SEEDS, WEIGHTS, THREADS.
 set -euo pipefail
 [ $# -eq 2 ] || { echo "usage: mh_moe_training.sh <folder> <text>" >&2; exit 2; }
 [ -r "$2" ] || { echo "mh_moe_training.sh: cannot read $2" >&2; exit 2; }

@@ -121,7 +121,7 @@ struct missing_gradient;
 struct operation {
   static constexpr form form_of = form::kernel;
   static constexpr bool differentiable = true;
-  /// True if `vjp` deliberately is not the derivative, e.g. of a rounding: gradcheck refuses it.
+  /// True if `vjp` deliberately is not the derivative, e.g. of a rounding: gradcheck reports it.
   static constexpr bool estimates_gradient = false;
   /// True if the incoming gradient is rounded to storage, whatever the type of the value.
   static constexpr bool rounds_gradient = false;
@@ -382,7 +382,7 @@ template <int Which, Expr Node>
 constexpr output<Which, Node> get_output(Node) {
   return {};
 }
-/// A node that cannot be computed.
+/// A buffer of a refused expression is refused.
 template <int>
 constexpr refused get_output(refused) {
   return {};

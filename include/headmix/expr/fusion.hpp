@@ -31,7 +31,7 @@ struct accumulate_gradient {};
 template <class Op, class Nodes, class Further, class Operands>
 struct fused {};
 
-/// The leaves of E that a fused step reads element by element: all but the Products, which the step computes.
+/// Operand of a fused step: the pointwise tree E, read element by element, over the Products that the step computes.
 template <Expr E, class Products>
 struct over_products {};
 

@@ -127,8 +127,8 @@ template <class Spec, class O, class G, class... A>
 using gated_attention_step = fused<ops::gated_attention<Spec>, type_list<O, output<1, O>, output<2, O>, gated_by<G, O>>,
                                    type_list<>, type_list<G, A...>>;
 
-/// True if DQ is the step of the gradients of attention with result O and incoming gradient DO, and G gates the rows of
-/// O.
+/// The step of DQ, the gradients of attention with result O and incoming gradient DO, fused with the gradient G of the
+/// gates of O's rows.
 template <class Spec, class DO, class DQ, class O, class Operands, class G = gated_gradient<O, terms<DO>>>
 struct gated_attention_gradient_step;
 template <class Spec, class DO, class DQ, class O, class... A, class G>
