@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
 # Filters files of this repository for Doxygen (Doxyfile, FILTER_PATTERNS).
 #
-# Headers: the comment that a header begins with describes the file, whose folder is a group. Members of protocols, as
-# the `vjp` of operations or the `syntax` of options, are described once, here and where the protocol is; members of
-# plain structs are described by the comment of the struct. A member that has a comment keeps it.
+# Headers: the first comment of a header describes the file; its folder is a group. Members of protocols, as the `vjp`
+# of operations or the `syntax` of options, are described once, here and at the protocol; members of plain structs by
+# the comment of the struct. A member with a comment keeps it.
 #
-# Pages: headings become anchors, links among pages and to headers lead to those of the site, and others become names.
+# Pages: headings become anchors, links to pages and headers lead to the site, and other links become names.
 
 function protocol(names, text,   n, part, i) {
   n = split(names, part, " ")
@@ -49,7 +49,7 @@ BEGIN {
   protocol("cross gated per_sequence every_head is_dynamic left_out routes grouped all",
            "True, or the number, for the options that are given.")
   protocol("matrices linear sum product", "Part of `weights::policy`.")
-  # For tables of pages: a bar, however it is escaped, ends a cell in Doxygen 1.9, so another character stands for it.
+  # For tables of pages: in Doxygen 1.9 even an escaped bar ends a cell, so another character replaces it.
   split("\\ \\\\ \" &quot; < &lt; > &gt; & &amp; # \\# * \\* _ \\_ @ \\@ % \\% | \xe2\x88\xa3", pair, " ")
   for (i = 1; i in pair; i += 2) entity[pair[i]] = pair[i + 1]
   "pwd -P" | getline root
@@ -58,7 +58,7 @@ BEGIN {
 FNR == 1 {
   page = FILENAME ~ /\.md$/
   equations = FILENAME ~ /\/(layer|router)\/[a-z_]+\.hpp$/
-  # Where the comment of a class describes what it has.
+  # Members that the comment of a class describes.
   plain = FILENAME ~ /\/(contract|expr|program|count|core)\/[a-z_\/]+\.hpp$/
   device = FILENAME ~ /\/(emulated\.hpp|emulated_sm90\.hpp|sm80\.cuh|stream\.cuh|blas\.cuh)$/
   backend = FILENAME ~ /\/backend\/[a-z_]+\.hpp$/
@@ -112,7 +112,7 @@ function link(text, target,   path, anchor) {
   return text == path ? "`" text "`" : text " (`" path "`)"
 }
 
-# `text` as code. Doxygen 1.9 takes a backslash before a quote or a bar for the end of what is between backticks.
+# `text` as code. In Doxygen 1.9 a backslash before a quote or a bar ends text between backticks.
 function quoted(text,   out, i, c) {
   gsub(/\\\|/, "|", text)
   for (i = 1; i <= length(text); ++i) {
@@ -157,14 +157,14 @@ page { print; next }
 
 # ---- headers ----
 
-# Names in a comment are no tags of HTML.
+# Names in a comment are not HTML tags.
 function escaped(text) {
   gsub(/[<>@\\]/, "\\\\&", text)
   return text
 }
 function described_line(text) {
   sub(/^\/\/ ?/, "", text)
-  return text ~ /^  / ? "    " text : escaped(text) # what is indented is code
+  return text ~ /^  / ? "    " text : escaped(text) # indented text is code
 }
 reading && /^\/\/ SPDX/ { print "//"; next }
 reading && /^#pragma once/ { print; next }
@@ -185,7 +185,7 @@ reading {
   documented = 0
 }
 
-# Three strings of a kind of options, one declaration each.
+# The three strings of a kind of options as one declaration each.
 /static constexpr char const \*syntax =/ {
   strings = $0
   while (strings !~ /;/ && (getline more) > 0) strings = strings more
@@ -226,7 +226,7 @@ function declared(text,   name) {
   held = held $0 "\n"
   next
 }
-# What is said of a declaration without a comment of its own; nothing of those that must have one.
+# The description of a declaration without a comment; nothing if it must have one.
 function description(line, name,   member) {
   if (line ~ /\/\/\/</ || line ~ /^ *friend /) return ""
   if (line ~ /^ *(struct|class) [A-Za-z_0-9]+</) return "A case of the template."

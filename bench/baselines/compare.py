@@ -31,7 +31,7 @@ cpus = len(os.sched_getaffinity(0))
 ticks = os.sysconf("SC_CLK_TCK")
 temporary = tempfile.TemporaryDirectory()
 
-# goals: theirs / ours to be reached, by the number of threads
+# goals: least time of PyTorch / time of headmix, by the number of threads
 Case = namedtuple("Case", "title scalar layer row sizes backward goals")
 
 
@@ -81,7 +81,7 @@ def float_cases():
     yield from both("S2 experts 2 of 8 x 2048", "experts", experts, sizes, {1: 1.15, 2: 1.2}, {1: 1.15, 2: 1.2})
 
 
-# title, sizes, steps of a round, the share of the peak to be reached
+# title, sizes, steps of a round, goal for the share of the peak
 Training = namedtuple("Training", "title sizes steps goal")
 trainings = (
     Training("4 x 128, context 64", {"layers": 4, "heads": 4, "width": 128, "context": 64, "batch": 12}, 30, 0.33),
@@ -110,7 +110,7 @@ class Process:
 
 class Headmix(Process):
     def __init__(self, program, budget):
-        # The kernels of this CPU: where OpenBLAS does not know it, it would take those of another.
+        # The kernels of this CPU: for an unknown CPU, OpenBLAS would use those of another.
         blas = {"OPENBLAS_CORETYPE": "SKYLAKEX"} if best_capability() == "AVX512" else {}
         options = ["--on_request", "--benchmark_repetitions=1", f"--benchmark_min_time={budget}"]
         super().__init__([program, *options], blas)
@@ -284,7 +284,7 @@ def training_row(training, threads, headmix, torch, arguments, text):
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True)
         wall, cpu = time.monotonic() - wall, children_seconds() - cpu
         answer = json.loads(done.stdout.splitlines()[-1])
-        if threads == 1:  # relative to the CPU time of everything it does: the program does not tell that of a part
+        if threads == 1:  # relative to the CPU time of the whole program, as parts are unknown
             answer["tokens_per_s"] *= wall / cpu
         beside = headmix.time(yardstick)
         return answer | {"peak": beside["flop/s"] / beside["peak"]}

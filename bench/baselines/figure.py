@@ -6,7 +6,7 @@ import math
 import re
 from html import escape
 
-# Titles of the table, and what the picture calls them; those that the table lacks are left out.
+# Titles of the table and their labels in the picture; titles that the table lacks are left out.
 labels = {
     "S2 MoA 8 of 32 x 64": "MoA, 8 of 32 experts of width 64",
     "S2 MoA 8 of 32 x 128": "MoA, 8 of 32 experts of width 128",
@@ -20,14 +20,14 @@ labels = {
     "headmix-lm 4 x 128, context 64": "headmix-lm, 4 layers of width 128",
     "headmix-lm 6 x 384, context 256": "headmix-lm, 6 layers of width 384",
 }
-# Scalar, passes, class of the bar, what it means.
+# Scalar, passes, class of the bar, legend.
 bars = (
     ("float", "forward", "bar1", "float: forward"),
     ("float", "forward and backward", "bar2", "forward and backward"),
     ("bfloat16", "forward", "bar3", "bfloat16: forward"),
     ("bfloat16", "forward and backward", "bar4", "forward and backward"),
 )
-left, right, width = 290, 710, 760  # where bars begin, where the axis ends, the picture's width
+left, right, width = 290, 710, 760  # begin of bars, end of the axis, width of the picture
 
 style = """
     text { fill: #1f2328; font: 14px system-ui, 'Segoe UI', Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif }

@@ -83,11 +83,11 @@ def main():
         else:
             budget = request.pop("budget")
             if request != prepared:
-                candidates = timed = None  # before the next ones need memory
+                candidates = timed = None  # frees memory for the next ones
                 candidates = cases.variants(**request)
                 name, prepared = fastest(candidates), request
                 timed = candidates[name]
-            timed()  # the other process has had the caches
+            timed()  # refills the caches after the other process
             seconds, busy = seconds_of(timed, budget)
             answer = {"seconds": seconds, "name": name, "busy": busy}
         print(json.dumps(answer), flush=True)

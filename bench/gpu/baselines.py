@@ -44,7 +44,7 @@ def raise_clocks(f):
 
 def in_batches(f, times, batch):
     events = [(torch.cuda.Event(True), torch.cuda.Event(True)) for _ in range(times)]
-    torch.cuda._sleep(4_000_000)  # all that is timed lies in the stream before the first of it begins
+    torch.cuda._sleep(4_000_000)  # until all timed work is in the stream
     for i, (begin, end) in enumerate(events):
         begin.record()
         for j in range(batch):
@@ -66,7 +66,7 @@ def as_graph(f):
     """f(0) as a CUDA graph, launched at once as ours are."""
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):  # what is made at the first call only is not part of the graph
+    with torch.cuda.stream(side):  # one-time work of the first call is not part of the graph
         for _ in range(3):
             f(0)
     torch.cuda.current_stream().wait_stream(side)
@@ -94,7 +94,7 @@ def row(name, backward, of, gflop, make, times=None):
         f = make()
         timed(what, gflop, f, times, False)
         timed(what, gflop, as_graph(f), times, True)
-    except Exception as error:  # a kernel that this version or GPU lacks, or that no graph can have
+    except Exception as error:  # a kernel that this version or GPU lacks, or that cannot be captured
         reason = str(error).strip().splitlines() or [type(error).__name__]
         print(json.dumps({"group": "torch", "name": f"{name}, {what['pass']}: not run ({reason[0][:90]})"}), flush=True)
     torch.cuda.empty_cache()
@@ -283,7 +283,7 @@ def main():
         for backward in (False, True):
             make = expanded_moe(n, d, split, experts, k, hidden, backward)
             row(f"{name}, rows sorted and expanded", backward, [name], (3 if backward else 1) * gflop, make)
-    # Of a LLaMA 3 of 8B parameters: one sequence.
+    # The attention of an 8B LLaMA 3: one sequence.
     d, h, heads, groups = 4096, 128, 32, 8
     for t in (2048, 8192):
         core = 2 * t * t * heads * h * giga

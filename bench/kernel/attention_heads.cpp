@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The attention kernel where every token chooses K of E heads, as in MoH, beside all heads of all tokens. `gradient` is
-// the backward pass alone.
+// The attention kernel where every token chooses K of E heads, as in MoH, compared with all heads of all tokens.
+// `gradient` is the backward pass alone.
 #include <algorithm>
 #include <set>
 #include <span>

@@ -160,7 +160,7 @@ class Trends:
                 base = self.list.runs[run.base]
                 of_base = self.rate_of(base)
                 words = of_base and self.words(base, seed, of_base)
-                # One that was interrupted while it was trained again has a checkpoint too, but no file `ended`.
+                # A training interrupted while it was repeated has a checkpoint too, but no file `ended`.
                 if words not in self.records or not (self.folder(words, base, seed) / "ended").exists():
                     run, rate = base, of_base
             if rate and self.words(run, seed, rate) not in self.failed:
@@ -169,7 +169,7 @@ class Trends:
 
     def train(self):
         Path(self.o.work).mkdir(parents=True, exist_ok=True)
-        # Trainings have it too, so that those of a trends.py that was killed have ended.
+        # Trainings inherit it, so that trainings of a killed trends.py must have ended.
         self.lock = open(Path(self.o.work) / "lock", "w")
         fcntl.flock(self.lock, fcntl.LOCK_EX)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -222,7 +222,7 @@ class Trends:
                       file=sys.stderr)
             return
         (folder / "ended").touch()
-        # A record says nothing of where this machine has its files.
+        # A record has no paths of this machine.
         last = out.rstrip("\n").rpartition("\n")[2].replace(f"{self.o.text.rstrip('/')}/", "")
         results = json.loads(last, parse_float=Number)
         if before := self.records.get(words):  # trained again for its checkpoint

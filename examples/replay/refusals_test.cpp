@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // headmix-replay-refusals REPLAY CASES FOLDER: gives headmix-replay cases with one mistake each. It must exit with
-// status 2, say one line that names the culprit, and write no output.
+// status 2, print one line that names the culprit, and write no output.
 
 #include <sys/wait.h>
 
@@ -18,7 +18,7 @@ namespace {
 
 using headmix::dtype;
 
-/// A case that can be changed. Tensors refer to the memory of the file and of `more`.
+/// A case to be changed. Tensors refer to the memory of the file and of `more`.
 struct Case {
   explicit Case(std::string const& path)
       : file(headmix::Safetensors::read(path)), tensors(file.tensors()), options(file.metadata()) {}
@@ -38,7 +38,7 @@ struct Case {
 };
 
 struct Refusal {
-  char const* name;     ///< of the case that is changed
+  char const* name;     ///< of the changed case
   char const* culprit;  ///< what the message must contain
   void (*change)(Case&);
 };
@@ -142,7 +142,7 @@ constexpr Refusal refusals[] = {
     {"moh-default", "\"routed_top_k\"", [](Case& c) { c.options.erase("routed_top_k"); }},
     {"moh-default", "\"router.routed\"",
      [](Case& c) {
-       // Nothing chooses among no heads.
+       // No choice among no heads.
        c.options["shared_heads"] = "6", c.options["routed_top_k"] = "0";
        c.resize("router.shared", dtype::f64, {12, 6});
        c.tensors.erase("router.group");
@@ -300,7 +300,7 @@ constexpr Refusal refusals[] = {
     {"mae-expert", "\"expert\"",
      [](Case& c) {
        c.resize("expert", dtype::i64, {3});
-       // Out of the range of an Int, and 0 when cut off to one.
+       // Out of the range of Int, and 0 if truncated to Int.
        c.more.back()[4] = std::byte{1};
      }},
     {"mae-expert", "\"pool\"", [](Case& c) { c.options["pool"] = "window:0"; }},
@@ -419,7 +419,7 @@ class Test {
         said_(folder + "/refusal.txt") {}
 
   [[nodiscard]] std::string const& in() const { return in_; }
-  /// Runs the file in() and says what is wrong with how it was refused.
+  /// Runs the file in() and prints faults of its refusal.
   void expect_refusal(std::string const& what, std::string const& culprit) {
     std::filesystem::remove(out_);
     auto const quote = [](std::string const& s) { return "'" + s + "'"; };
@@ -454,7 +454,7 @@ int main(int argc, char** argv) {
     headmix::write_safetensors(test.in(), c.tensors, c.options);
     test.expect_refusal(std::string(r.name) + " with another " + r.culprit, r.culprit);
   }
-  // Files that are broken as such: cut off anywhere, or with a length that cannot be.
+  // Damaged files: truncated anywhere, or with an impossible length.
   std::string const whole = read_file(cases + "moa-default" + suffix);
   for (std::size_t n = 0; n < whole.size(); n += whole.size() / 40) {
     headmix::write_file(test.in(), std::string_view(whole).substr(0, n));

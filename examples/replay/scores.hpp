@@ -1,7 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// The options of a case about scores: ALiBi with slopes that are 0 where it is off, then a soft cap that is higher than
-// any score where there is none.
+// Score options of a case: ALiBi, with slopes 0 if it is off, then a soft cap, above any score if it is off.
 
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Between the tensors of a case and a layer on a backend.
+// Copies between the tensors of a case and a layer on a backend.
 
 #include <deque>
 

@@ -19,9 +19,9 @@ struct type_list {
 namespace detail {
 
 // With -g a compiler spells out the name of every class template that it completes, without it that of every function
-// that has a body, and lists are long. So what is said of lists are functions of pointers to them that are only
-// declared, and aliases in classes of short names. The functions are called by qualified names: a search by argument
-// would complete the list and all its types, and so would a conversion to a pointer to another list.
+// with a body, and lists are long. So properties of lists are functions of pointers to them that are only declared, and
+// aliases in classes of short names. The functions are called by qualified names: a search by argument would complete
+// the list and all its types, and so would a conversion to a pointer to another list.
 
 /// Only declared: an argument from which a function deduces the types of list L.
 template <class L>

@@ -13,7 +13,7 @@
 
 namespace headmix {
 
-/// How the value of an expression is obtained.
+/// The source of the value of an expression.
 enum class form {
   leaf,             ///< memory that the caller binds
   scalar_constant,  ///< one number, known when the program runs

@@ -25,8 +25,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/** What makes a function one that a shared library exports, also where it is compiled with -fvisibility=hidden. Define
- * it before this header for other rules of yours. */
+/** Marks functions that a shared library exports, also with -fvisibility=hidden. Define it before this header to
+ * change the marks. */
 #ifndef HEADMIX_C_EXPORT
 #if defined(_WIN32)
 #define HEADMIX_C_EXPORT __declspec(dllexport)
@@ -37,14 +37,14 @@
 #endif
 #endif
 
-/** Before a function that C calls. */
+/** Precedes a function that C calls. */
 #ifdef __cplusplus
 #define HEADMIX_C_API extern "C" HEADMIX_C_EXPORT
 #else
 #define HEADMIX_C_API extern HEADMIX_C_EXPORT
 #endif
 
-/** What came of a call. */
+/** The result of a call. */
 typedef enum headmix_status {
   HEADMIX_OK = 0,
   HEADMIX_BAD_INPUT = 1, /**< sizes, shapes or pointers that do not fit; the layer can still be used */
@@ -56,24 +56,24 @@ typedef enum headmix_status {
  * Declares, for a layer `prefix` of numbers `scalar` (float or double):
  *
  * - `prefix`: the layer, an opaque type, and `prefix_parameter`: one of its weights.
- * - `prefix_create`: a layer whose weights are drawn with `seed`, on `threads` threads (1 where the backend has none of
- *   its own), with the dynamic sizes that the C++ side lists, in its order (NULL and 0 without any).
+ * - `prefix_create`: a layer with random weights of `seed`, on `threads` threads (1 for a backend without threads),
+ *   with the dynamic sizes in the order of the C++ side (NULL and 0 without any).
  * - `prefix_destroy`: also of NULL.
  * - `prefix_last_error`: the text of the latest error of the calling thread; "" before the first one.
  * - `prefix_input_width`, `prefix_output_width`: columns of x and of y.
  * - `prefix_parameter_count`, `prefix_get_parameter`: names, shapes and memory of weights, valid until
  *   `prefix_destroy`: a stack of `count` contiguous matrices [rows, cols], and a gradient of the same shape that
  *   backward passes add to.
- * - `prefix_forward`: writes y [tokens, output width] of x [tokens, input width]. `sequences` sequences follow each
- *   other; sequence b is the rows offsets[b] .. offsets[b + 1] - 1, or, where offsets is NULL, all are equally long.
- *   x must stay as it is until the backward pass.
- * - `prefix_backward`: adds the gradients of sum(dy y) + sum of loss_weights[i] loss i by the weights to theirs, and
- *   writes that by x to dx, unless dx is NULL. Either one weight per loss, or 0 of them.
+ * - `prefix_forward`: writes y [tokens, output width] of x [tokens, input width]. x has `sequences` sequences: sequence b
+ *   is rows offsets[b] .. offsets[b + 1] - 1; if offsets is NULL, all have equal length. x must not change until
+ *   the backward pass.
+ * - `prefix_backward`: with the objective sum(dy y) + sum of loss_weights[i] loss i, adds the gradients of the weights
+ *   to their memory, and writes the gradient of x to dx unless it is NULL. One loss weight per loss, or none.
  * - `prefix_zero_gradients`: zeros the gradients of weights.
  * - `prefix_loss_count`, `prefix_loss`: losses of the latest forward pass, e.g. of the router.
- * - `prefix_run`: where the backend is on headmix::host_threads: called by all `nth` threads of the host, ith from 0
- * on, it calls pass(data) on thread 0, and forward and backward passes inside of it run on all of them. Every thread
- *   returns the status that pass returned.
+ * - `prefix_run`: for backends on headmix::host_threads. All `nth` threads of the host call it with ith = 0, 1, ...; it
+ *   calls pass(data) on thread 0, and forward and backward passes inside run on all threads. Every thread returns the
+ *   status of pass.
  */
 #define HEADMIX_C_DECLARE(prefix, scalar)                                                                              \
   typedef struct prefix prefix;                                                                                        \
