@@ -10,6 +10,7 @@
 #include "headmix/backend/cuda/graph.cuh"
 #include "headmix/backend/cuda/sm80.cuh"
 #include "headmix/backend/reference.hpp"
+#include "headmix/testing/device_conformance.hpp"
 
 using namespace headmix;
 using headmix::testing::device_array, headmix::testing::random_numbers, headmix::testing::relative_error;
@@ -27,6 +28,13 @@ TEST_CASE("cuda: the emulator's layouts are the device's") {
     CAPTURE(i % calibration::words_per_thread);  // its word
     CHECK(found[i] == expected[i]);
   }
+}
+
+TEST_CASE("cuda: the device conforms to the archetype") {
+  static_assert(DevicePolicy<Sm80> && !WarpgroupDevice<Sm80>);
+  Sm80::queue queue;
+  auto const found = device_conformance<Sm80>(queue);
+  CHECK_MESSAGE(found.ok(), found.text());
 }
 
 TEST_CASE("cuda: exp2 and log2 are accurate to about 2^-22") {
