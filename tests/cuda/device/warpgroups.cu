@@ -6,9 +6,17 @@
 #include "cuda/device/hopper.hpp"
 #include "cuda/grouped_test.hpp"
 #include "cuda/ring_product.hpp"
+#include "headmix/testing/device_conformance.hpp"
 
 using namespace headmix;
 
+TEST_CASE("warpgroups: the device conforms to the archetype") {
+  static_assert(WarpgroupDevice<Hopper>);
+  if (there_is_no_hopper()) return;
+  Hopper::queue queue;
+  auto const found = device_conformance<Hopper>(queue);
+  CHECK_MESSAGE(found.ok(), found.text());
+}
 TEST_CASE("warpgroups: products through a ring") {
   if (there_is_no_hopper()) return;
   for (int tiles = 1; tiles < 8; ++tiles) {

@@ -23,12 +23,12 @@ namespace archetype {
 
 /// Owned, zeroed memory of a device at a multiple of 256 bytes; movable.
 struct device_memory {
-  device_memory();
-  explicit device_memory(std::size_t bytes);
-  device_memory(device_memory&&) noexcept;
-  device_memory& operator=(device_memory&&) noexcept;
+  device_memory();                                     ///< no bytes
+  explicit device_memory(std::size_t bytes);           ///< zeros
+  device_memory(device_memory&&) noexcept;             ///< leaves no bytes behind
+  device_memory& operator=(device_memory&&) noexcept;  ///< may swap
   ~device_memory();
-  [[nodiscard]] std::span<std::byte> bytes() const;
+  [[nodiscard]] std::span<std::byte> bytes() const;  ///< all of it
   /// The memory from byte `offset` on, as a pointer to numbers.
   template <class T>
   [[nodiscard]] T* as(std::size_t offset = 0) const;
@@ -49,6 +49,7 @@ struct queue {
   [[nodiscard]] int processors() const;
   /// The largest shared memory of a block, in bytes.
   [[nodiscard]] int shared_bytes() const;
+  /// The host memory may be reused at once.
   void upload(void* device, void const* host, std::size_t bytes) const;
   /// Waits for earlier work.
   void download(void* host, void const* device, std::size_t bytes) const;
@@ -58,8 +59,8 @@ struct queue {
 
 /// A thread of a block. All functions are for the calling thread.
 struct device {
-  using queue = archetype::queue;
-  using memory = device_memory;
+  using queue = archetype::queue;  ///< a stream
+  using memory = device_memory;    ///< owned memory
   /// True if the host can read memory of the device.
   static constexpr bool host_memory = false;
 
@@ -77,11 +78,13 @@ struct device {
   /// and read-only operands may be read directly.
   template <class T>
   HEADMIX_DEVICE T load(T const* p);
+  /// Writes global memory.
   template <class T>
   HEADMIX_DEVICE void store(T* p, std::type_identity_t<T> value);
   /// 16 bytes at a multiple of 16 bytes, of global or shared memory.
   template <class T>
   HEADMIX_DEVICE words<4> load16(T const* p);
+  /// Writes 16 bytes at a multiple of 16 bytes, of global or shared memory.
   template <class T>
   HEADMIX_DEVICE void store16(T* p, words<4> const& value);
 
@@ -160,9 +163,9 @@ struct warpgroup_queue : queue {
 /// A thread of a kernel with `static constexpr bool warpgroups = true`. A warpgroup is 128 threads; tiles are stored in
 /// panels of 64 columns (warpgroup.hpp).
 struct warpgroup_device : device {
-  using queue = warpgroup_queue;
-  using tensor_map = warpgroup_queue::tensor_map;
-  using barrier = std::uint64_t*;  ///< in shared memory
+  using queue = warpgroup_queue;                   ///< a stream
+  using tensor_map = warpgroup_queue::tensor_map;  ///< a matrix for TMA
+  using barrier = std::uint64_t*;                  ///< in shared memory
 
   HEADMIX_DEVICE int warpgroup();  ///< in the block
 
