@@ -32,8 +32,12 @@ function(headmix_add_compiled target)
   set(options_avx512_bf16 ${options_avx512} -mavx512bf16)
   set(options_amx ${options_avx512_bf16} -mamx-tile -mamx-bf16 -mamx-int8)
 
-  add_library(${target} STATIC EXCLUDE_FROM_ALL)
-  set(once "#define HEADMIX_IMPLEMENTATION\n")
+  # In a unit of its own, as in headmix_add_cuda_compiled: a program may link to both libraries.
+  set(source "${CMAKE_CURRENT_BINARY_DIR}/${target}/program.cpp")
+  file(CONFIGURE OUTPUT "${source}" CONTENT
+       "#define HEADMIX_IMPLEMENTATION\n#include <headmix/program/module.hpp>\n" @ONLY)
+  add_library(${target} STATIC EXCLUDE_FROM_ALL "${source}")
+  set(once "HEADMIX_COMPILE_REFERENCE\nHEADMIX_COMPILE_MODULES(headmix::Reference<double>)\n")
   # In ascending order: the linker takes inline functions from the first unit that has them (backend/cpu/kernels.hpp).
   # Kernels are apart from modules, so that those of the baseline have all that the others have.
   foreach(level IN LISTS levels)
@@ -45,7 +49,7 @@ function(headmix_add_compiled target)
       set(source "${CMAKE_CURRENT_BINARY_DIR}/${target}/${level}_${name}.cpp")
       if(level STREQUAL "modules")
         file(CONFIGURE OUTPUT "${source}" CONTENT
-             "@once@#include <headmix/headmix.hpp>\nHEADMIX_COMPILE_MODULES(headmix::Cpu<@scalar@>)\n" @ONLY)
+             "#include <headmix/headmix.hpp>\nHEADMIX_COMPILE_MODULES(headmix::Cpu<@scalar@>)\n@once@" @ONLY)
         set(once "")
       else()
         file(CONFIGURE OUTPUT "${source}" CONTENT

@@ -5,6 +5,7 @@
 
 #include "headmix/analysis/experts.hpp"
 #include "headmix/backend/cuda.hpp"
+#include "headmix/backend/cuda/compiled.cuh"
 #include "headmix/backend/cuda/graph.cuh"
 #include "headmix/backend/cuda/sm80.cuh"
 #include "headmix/core/version.hpp"

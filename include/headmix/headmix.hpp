@@ -46,11 +46,7 @@
 #include "headmix/train/sgd.hpp"
 
 #ifdef HEADMIX_COMPILED
-#ifdef HEADMIX_IMPLEMENTATION
-HEADMIX_COMPILE_MODULES(headmix::Reference<double>)
-#else
 HEADMIX_MODULES(extern, headmix::Reference<double>)
-#endif
 HEADMIX_MODULES(extern, headmix::Cpu<float>)
 HEADMIX_MODULES(extern, headmix::Cpu<double>)
 HEADMIX_MODULES(extern, headmix::Cpu<headmix::bfloat16>)

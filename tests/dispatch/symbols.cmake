@@ -13,7 +13,9 @@ foreach(line IN LISTS lines)
   if(line MATCHES "^([a-z0-9_]+)_(float|bfloat16)\\..*:$")
     set(unit "${CMAKE_MATCH_1}")
     list(APPEND order "${unit}")
-  elseif(unit STREQUAL "modules")
+  elseif(line MATCHES "^program\\..*:$")
+    set(unit program)
+  elseif(unit MATCHES "^(program|modules)$")
     # With the flags of the baseline.
   elseif(line MATCHES "isa_|headmix::cpu_kernels::table_of<|typeinfo|vtable|DW\\.ref")
     # The level's own, or no code.

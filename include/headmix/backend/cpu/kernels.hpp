@@ -10,6 +10,8 @@
 //
 //   #define HEADMIX_IMPLEMENTATION
 //   #include <headmix/headmix.hpp>
+//   HEADMIX_COMPILE_REFERENCE
+//   HEADMIX_COMPILE_MODULES(headmix::Reference<double>)
 //   HEADMIX_COMPILE_MODULES(headmix::Cpu<float>)
 //
 // and the last line for double and headmix::bfloat16, too, and another one with
@@ -317,12 +319,11 @@ consteval bool compiled_for(cpu_level level) {
   HEADMIX_REFERENCE(PREFIX, headmix::bfloat16)
 
 #ifdef HEADMIX_COMPILED
-#ifdef HEADMIX_IMPLEMENTATION
-HEADMIX_REFERENCES()
-#else
 HEADMIX_REFERENCES(extern)
 #endif
-#endif
+
+/// At namespace scope of one unit: the kernels of Reference, for units with HEADMIX_COMPILED.
+#define HEADMIX_COMPILE_REFERENCE HEADMIX_REFERENCES()
 
 #ifndef HEADMIX_CPU_LEVEL
 #define HEADMIX_CPU_LEVEL baseline  // the level of the unit
