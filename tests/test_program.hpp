@@ -113,7 +113,7 @@ class TestProgram {
   }
   template <class L>
   auto& memory() {
-    return (*memory_)[static_cast<std::size_t>(position_in<typename program_type::leaves, L>::value)];
+    return (*memory_)[static_cast<std::size_t>(detail::position_in<typename program_type::leaves, L>::value)];
   }
   template <class L, class T>
   view<T> shaped(std::vector<T>& v) {

@@ -32,17 +32,17 @@ struct hidden {};
 }  // namespace
 
 TEST_CASE("type_list: push_unique keeps the order and every type once") {
-  using one = push_unique<push_unique<push_unique<type_list<>, int>, char>, int>;
+  using one = detail::push_unique<detail::push_unique<detail::push_unique<type_list<>, int>, char>, int>;
   CHECK(std::is_same_v<one, type_list<int, char>>);
-  CHECK(contains<one, char>);
-  CHECK_FALSE(contains<one, long>);
-  CHECK_FALSE(contains<type_list<>, int>);
+  CHECK(detail::contains<one, char>);
+  CHECK_FALSE(detail::contains<one, long>);
+  CHECK_FALSE(detail::contains<type_list<>, int>);
 }
 TEST_CASE("type_list: concat and reverse") {
   CHECK(std::is_same_v<concat<>, type_list<>>);
   CHECK(std::is_same_v<concat<type_list<int>, type_list<>, type_list<char, long>>, type_list<int, char, long>>);
-  CHECK(std::is_same_v<reverse<type_list<int, char, long>>, type_list<long, char, int>>);
-  CHECK(std::is_same_v<reverse<type_list<>>, type_list<>>);
+  CHECK(std::is_same_v<detail::reverse<type_list<int, char, long>>, type_list<long, char, int>>);
+  CHECK(std::is_same_v<detail::reverse<type_list<>>, type_list<>>);
   CHECK(type_list<int, int>::size == 2);
 }
 TEST_CASE("type_list: for_each visits in order") {
@@ -52,9 +52,9 @@ TEST_CASE("type_list: for_each visits in order") {
 }
 TEST_CASE("type_list: position_in says where a type stands") {
   using list = type_list<char, int, unsigned>;
-  CHECK(position_in<list, char>::value == 0);
-  CHECK(position_in<list, int>::value == 1);
-  CHECK(position_in<list, unsigned>::value == 2);
+  CHECK(detail::position_in<list, char>::value == 0);
+  CHECK(detail::position_in<list, int>::value == 1);
+  CHECK(detail::position_in<list, unsigned>::value == 2);
 }
 TEST_CASE("type_name: is the unqualified name") {
   CHECK(type_name<some::W_q>() == "W_q");

@@ -2,11 +2,10 @@
 // Counts against execution: the products of a backend and the memory of a module; then the effect of each flag, mask
 // and size. The papers' tables are in static/counts.cpp.
 
-#include "headmix/count/count.hpp"
-
 #include <doctest/doctest.h>
 
 #include "counting.hpp"
+#include "headmix/count/count.hpp"
 #include "headmix/count/parity.hpp"
 #include "headmix/layer/moa.hpp"
 #include "headmix/layer/multi_head.hpp"
@@ -91,7 +90,7 @@ struct quadratic : operation {
   using shape_of = shape<rows<X>, size<1>>;
 };
 template <Expr X, Expr U>
-constexpr Index macs(node<quadratic, X, U>, auto const& sizes) {
+constexpr Index macs(detail::node<quadratic, X, U>, auto const& sizes) {
   return sizes.template extent<rows<X>>() * (sizes.template extent<cols<U>>() + 1) * sizes.template extent<rows<U>>();
 }
 /// Attention by running sums: the flag attention_term omits the operation's attention_macs.
@@ -100,7 +99,7 @@ struct running : operation {
   using shape_of = shape<rows<Q>, cols<V>>;
 };
 template <Expr Q, Expr V>
-constexpr Index attention_macs(node<running, Q, V>, auto const& sizes) {
+constexpr Index attention_macs(detail::node<running, Q, V>, auto const& sizes) {
   return 2 * sizes.template extent<rows<Q>>() * sizes.template extent<cols<Q>>() * sizes.template extent<cols<V>>();
 }
 struct OwnOperations {

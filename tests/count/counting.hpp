@@ -57,7 +57,7 @@ void check(Index n, Index length, Index keys, size_value<X>... sizes) {
   Index macs = 0, parameters = 0;
   Module<L, Counting, inference> m(1, Counting(macs), sizes...);
   for (auto const& p : m.parameters()) parameters += p.value.size();
-  if constexpr (contains<leaves_of<roots<std::remove_cvref_t<decltype(L::y)>>>, rope<dynamic>::theta>) {
+  if constexpr (detail::contains<leaves_of<roots<std::remove_cvref_t<decltype(L::y)>>>, rope<dynamic>::theta>) {
     static double const theta = 10;
     m.program().bind(rope<dynamic>::theta{}, {&theta, 1, 1});
   }

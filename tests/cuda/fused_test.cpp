@@ -82,7 +82,7 @@ std::vector<std::vector<double>> outcome(Backend backend, batch const& b, Index 
 template <class T, class L, class Mode = training>
 void check(batch const& b, Index rows, int fewer) {
   using steps = typename Module<L, Unfused<T>, Mode>::program_type::steps;
-  CHECK(fuse<Cuda<T, test_device>, steps>::size == steps::size - fewer);
+  CHECK(detail::fuse<Cuda<T, test_device>, steps>::size == steps::size - fewer);
   auto const found = outcome<L, Mode>(Cuda<T, test_device>(), b, rows);
   auto const expected = outcome<L, Mode>(Unfused<T>(), b, rows);
   REQUIRE(found.size() == expected.size());

@@ -30,7 +30,7 @@ template <Selection Y, class F, Extent... X>
 void check_choices(Y, F formula, size_value<X>... sizes) {
   for (Index const rows : {0, 1, 7}) {
     TestProgram<roots<Y>, inference> p(at<tokens>(rows), sizes...);
-    if constexpr (contains<leaves_of<roots<Y>>, picks>) {
+    if constexpr (detail::contains<leaves_of<roots<Y>>, picks>) {
       for (std::size_t i = 0; i < p.values(picks{}).size(); i += 3) p.values(picks{})[i] = -1;
     }
     p.program.bind_workspace((p.workspace = AlignedBuffer(p.program.workspace_bytes())).bytes());

@@ -76,7 +76,7 @@ struct composed_of<headmix::detail::score_before> {
   using type = decltype(one_head_q{} % t(one_head_k{}) * number<1, 2>{});
 };
 template <class Op, class... A>
-requires(headmix::detail::mentions_symbol<node<Op, A...>>::value) struct composed_of<node<Op, A...>> {
+requires(headmix::detail::mentions_symbol<detail::node<Op, A...>>::value) struct composed_of<detail::node<Op, A...>> {
   using type = applied<Op, typename composed_of<A>::type...>;
 };
 
@@ -127,7 +127,7 @@ void check_maps(Y) {
     segments s = uniform(1, n);
     if (0 > n) o.token_sequences = s = ragged(offsets.data(), 4);
     TestProgram<roots<Y>> p(o, at<tokens>(s.rows));
-    if constexpr (contains<leaves_of<roots<Y>>, picks>) {
+    if constexpr (detail::contains<leaves_of<roots<Y>>, picks>) {
       std::copy_n(some.begin(), static_cast<std::size_t>(2 * s.rows), p.values(picks{}).begin());
     }
     auto const r = p.check_gradients();
@@ -204,7 +204,7 @@ TEST_CASE("score maps: hidden scores stay hidden, whatever a map makes of them")
 TEST_CASE("score maps: one list for all, with the extent that counts heads") {
   struct wide_heads : size<4> {};
   using y = type_of<decltype(attention<causal, size<2>>(q{}, k{}, v{}, score_maps<wide_heads, alibi, soft_cap<1>>{}))>;
-  static_assert(contains<leaves_of<roots<y>>, alibi::slopes<wide_heads>>);
+  static_assert(detail::contains<leaves_of<roots<y>>, alibi::slopes<wide_heads>>);
   TestProgram<roots<y>> p(at<tokens>(5));
   TestProgram<roots<type_of<decltype(attention<causal, size<2>>(q{}, k{}, v{}, alibi{}, soft_cap<1>{}))>>> twin(
       at<tokens>(5));

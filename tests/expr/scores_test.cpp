@@ -29,7 +29,7 @@ std::vector<Int> const some{3, 1, -1, -1, 0, 3, 3, 0, 3, -1, -1, 3, 1, 3};
 template <class Mask, Expr Y>
 void check_scores(Y, bool scaled, bool biased) {
   static std::array<Int, 5> const offsets{0, 3, 3, 4, 7};
-  constexpr bool chooses = contains<leaves_of<roots<Y>>, picks>;
+  constexpr bool chooses = detail::contains<leaves_of<roots<Y>>, picks>;
   for (Index const n : {0, 1, 7, -7}) {
     gradcheck_options o;
     segments s = uniform(1, n);
@@ -43,7 +43,7 @@ void check_scores(Y, bool scaled, bool biased) {
       a = {p.in(q{}), p.in(k{}), p.in(v{}), s, s, 1, 2};
     }
     a.scaled = scaled;
-    if constexpr (contains<leaves_of<roots<Y>>, bias>) {
+    if constexpr (detail::contains<leaves_of<roots<Y>>, bias>) {
       a.bias = p.in(bias{});
       a.bias_keys = 7;
     }

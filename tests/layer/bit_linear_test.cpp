@@ -28,12 +28,12 @@ struct BitLinear {
   std::vector<double> y;
   BitLinear() {
     for (Index i = 0; i < 16; ++i) p.in(x{}).data[i] = S(2.3, i);
-    if constexpr (contains<leaves_of<roots<Y>>, W>) {
+    if constexpr (detail::contains<leaves_of<roots<Y>>, W>) {
       for (Index i = 0; i < 8; ++i) {
         for (Index j = 0; j < 3; ++j) p.in(W{})(i, j) = S(1.1, j * 8 + i);
       }
     }
-    if constexpr (contains<leaves_of<roots<Y>>, gain>) std::fill_n(p.in(gain{}).data, 8, 1.0);
+    if constexpr (detail::contains<leaves_of<roots<Y>>, gain>) std::fill_n(p.in(gain{}).data, 8, 1.0);
     auto const v = p.forward();
     y.assign(v.data, v.data + v.size());
   }

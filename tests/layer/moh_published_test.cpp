@@ -44,7 +44,7 @@ struct Image {
 
   template <Leaf Of>
   void router(Of, double s) {
-    if constexpr (contains<leaves_of<all_roots>, Of>) transposed(p.in(Of{}), 1, s);
+    if constexpr (detail::contains<leaves_of<all_roots>, Of>) transposed(p.in(Of{}), 1, s);
   }
   Image() {
     transposed(p.in(typename L::W_q{}), 0.5, 0.7, 0);

@@ -169,9 +169,9 @@ std::vector<double> run(Log& log) {
     std::vector<double> const a = {3, 1, -2, 5, 2, 2, 7, 1, 0, 1, 9, 4, 1, 6, 5, 8},
                               b = {1, 4, 2, 0, 7, 3, 5, 1, 2, 6, 4, 9, 8, 1, 3, 2};
     using leaves = typename Program<roots<Y>, Backend, inference>::leaves;
-    if constexpr (contains<leaves, x>) program.bind(x{}, {a.data(), 4, 4});
-    if constexpr (contains<leaves, w>) program.bind(w{}, {b.data(), 4, 4});
-    if constexpr (contains<leaves, square_w>) program.bind(square_w{}, {b.data(), 4, 4});
+    if constexpr (detail::contains<leaves, x>) program.bind(x{}, {a.data(), 4, 4});
+    if constexpr (detail::contains<leaves, w>) program.bind(w{}, {b.data(), 4, 4});
+    if constexpr (detail::contains<leaves, square_w>) program.bind(square_w{}, {b.data(), 4, 4});
     AlignedBuffer workspace(program.workspace_bytes());
     program.bind_workspace(workspace.bytes());
     auto const y = program.forward();

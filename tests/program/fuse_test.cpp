@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Fused kernels: used if a backend has them and the steps are consecutive, with all else unchanged.
 
-#include "headmix/program/lower/fuse.hpp"
-
 #include <doctest/doctest.h>
 
 #include <vector>
@@ -10,6 +8,7 @@
 #include "headmix/backend/reference.hpp"
 #include "headmix/layer/moa.hpp"
 #include "headmix/layer/moh.hpp"
+#include "headmix/program/lower/fuse.hpp"
 #include "headmix/program/module.hpp"
 
 namespace fuse_test {
@@ -119,8 +118,8 @@ struct W : param<size<6>, size<4>> {};
 TEST_CASE("fuse: the steps of a program that has no such kernel stay as they are") {
   using Y = decltype(gather_cols(softmax(upcast(x{} % W{})), arg_top_k<size<2>>(softmax(upcast(x{} % W{})))));
   using steps = Program<roots<std::remove_cv_t<Y>>, Reference<double>>::steps;
-  CHECK(std::is_same_v<fuse<Reference<double>, steps>, steps>);
-  CHECK(fuse<Fusing, steps>::size == steps::size - 2);
+  CHECK(std::is_same_v<detail::fuse<Reference<double>, steps>, steps>);
+  CHECK(detail::fuse<Fusing, steps>::size == steps::size - 2);
 }
 /// A user's backend with its own kernel, and the pattern that it replaces.
 struct BothAtOnce : Reference<double> {
@@ -142,6 +141,7 @@ struct softmax_of_product : operation {
 namespace headmix {
 template <>
 inline constexpr bool fuses_steps<fuse_test::BothAtOnce> = true;
+namespace detail {
 template <class A, class B, class... T>
 inline constexpr fused_as<
     fused<fuse_test::softmax_of_product,
@@ -151,6 +151,7 @@ inline constexpr fused_as<
     fusion<fuse_test::BothAtOnce,
            type_list<run_kernel<node<ops::matmul<kind::real>, A, B>>,
                      run_kernel<node<ops::softmax, node<ops::matmul<kind::real>, A, B>>>, T...>>{};
+}  // namespace detail
 }  // namespace headmix
 
 namespace fuse_test {

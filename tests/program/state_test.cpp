@@ -66,21 +66,21 @@ struct Fixture {
 
 TEST_CASE("state: a step that completes advances, a change falls back as far as it must") {
   Fixture f;
-  CHECK(f.program.state() == stage::bound);
+  CHECK(f.program.state() == program_stage::bound);
   f.program.bind_workspace(f.workspace.bytes().first(f.program.workspace_bytes()));
-  CHECK(f.program.state() == stage::planned);
+  CHECK(f.program.state() == program_stage::planned);
   f.program.forward();
-  CHECK((f.program.state() == stage::forward_done && f.program.has_run()));
+  CHECK((f.program.state() == program_stage::forward_done && f.program.has_run()));
   f.backward();
-  CHECK((f.program.state() == stage::backward_done && f.program.has_run()));
+  CHECK((f.program.state() == program_stage::backward_done && f.program.has_run()));
   f.backward();  // repeated
   f.bind(3);     // with the same memory
-  CHECK(f.program.state() == stage::backward_done);
+  CHECK(f.program.state() == program_stage::backward_done);
   f.program.bind(x{}, {f.b.data(), 3, 4});
-  CHECK((f.program.state() == stage::planned && !f.program.has_run()));
+  CHECK((f.program.state() == program_stage::planned && !f.program.has_run()));
   f.program.forward();
   f.bind(2);
-  CHECK(f.program.state() == stage::bound);
+  CHECK(f.program.state() == program_stage::bound);
 }
 TEST_CASE("state: a backward pass is refused with the reason") {
   Fixture f;
@@ -129,11 +129,11 @@ TEST_CASE("state: a backward pass that fails can be tried again over the same fo
   f.fails = true;
   for (int i = 0; i < 2; ++i) {
     CHECK_THROWS_WITH_AS(f.backward(), "gemm", std::runtime_error);
-    CHECK(f.program.state() == stage::forward_done);
+    CHECK(f.program.state() == program_stage::forward_done);
   }
   f.fails = false;
   f.backward();
-  CHECK(f.program.state() == stage::backward_done);
+  CHECK(f.program.state() == program_stage::backward_done);
 }
 TEST_CASE("state: an error of bindings is reported by every try, before and after a good pass") {
   for (bool const good_first : {false, true}) {

@@ -44,18 +44,18 @@ void check_router(Index shared_heads, Index routed_heads, Index routed_top_k, si
     REQUIRE(gate.cols == shared_heads + routed_top_k);
     REQUIRE(index.cols == shared_heads + routed_top_k);
     using leaves = typename decltype(p)::program_type::leaves;
-    CHECK(contains<leaves, typename r::W_h> == (shared_heads > 0 && routed_heads > 0));
-    CHECK(contains<leaves, typename r::W_s> == (shared_heads > 1));
-    CHECK(contains<leaves, typename r::W_r> == (routed_heads > 0));
+    CHECK(detail::contains<leaves, typename r::W_h> == (shared_heads > 0 && routed_heads > 0));
+    CHECK(detail::contains<leaves, typename r::W_s> == (shared_heads > 1));
+    CHECK(detail::contains<leaves, typename r::W_r> == (routed_heads > 0));
     std::vector<double> mean(static_cast<std::size_t>(routed_heads)), share = mean;
     for (Index t = 0; t < rows; ++t) {
       double alpha[2] = {1, 1};
-      if constexpr (contains<leaves, typename r::W_h>) {
+      if constexpr (detail::contains<leaves, typename r::W_h>) {
         auto const a = softmax_of(p.in(x{}), t, p.in(typename r::W_h{}));
         for (std::size_t g = 0; g < 2; ++g) alpha[g] = Paper ? a[g] : 2 * a[g];
       }
       std::vector<double> s(static_cast<std::size_t>(shared_heads), 1);
-      if constexpr (contains<leaves, typename r::W_s>) {
+      if constexpr (detail::contains<leaves, typename r::W_s>) {
         s = softmax_of(p.in(x{}), t, p.in(typename r::W_s{}));
         if (!Paper) {
           for (double& e : s) e *= static_cast<double>(shared_heads);
@@ -65,7 +65,7 @@ void check_router(Index shared_heads, Index routed_heads, Index routed_top_k, si
         CHECK(index(t, i) == i);
         CHECK(close(gate(t, i), alpha[0] * s[static_cast<std::size_t>(i)]));
       }
-      if constexpr (contains<leaves, typename r::W_r>) {
+      if constexpr (detail::contains<leaves, typename r::W_r>) {
         auto const q = softmax_of(p.in(x{}), t, p.in(typename r::W_r{}));
         double sum = 0;
         for (Index k = 0; k < routed_top_k; ++k)

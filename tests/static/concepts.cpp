@@ -29,28 +29,28 @@ static_assert(sizeof(layer) == 1);
 static_assert(same<decltype(x{} % W{} + z{}), decltype(x{} % W{} + z{})>);
 static_assert(!same<decltype(x{} % W{}), decltype(z{} % W{})>);
 static_assert(same<decltype(t(t(x{}))), x>);
-static_assert(nodes_of<roots<decltype(x{} * x{} + x{} * x{})>>::size == 3);
-static_assert(nodes_of<roots<decltype(exp(x{}) * exp(x{}))>>::size == 3);
-static_assert(same<nodes_of<roots<decltype(x{} % W{})>>, type_list<x, W, decltype(x{} % W{})>>);
+static_assert(detail::nodes_of<roots<decltype(x{} * x{} + x{} * x{})>>::size == 3);
+static_assert(detail::nodes_of<roots<decltype(exp(x{}) * exp(x{}))>>::size == 3);
+static_assert(same<detail::nodes_of<roots<decltype(x{} % W{})>>, type_list<x, W, decltype(x{} % W{})>>);
 static_assert(same<leaves_of<roots<decltype(x{} % W{} + x{} * z{})>>, type_list<x, W, z>>);
-static_assert(schedule<type_list<>, type_list<decltype(exp(x{} % W{}) * (x{} % W{}))>>::size == 2);
+static_assert(detail::schedule<type_list<>, type_list<decltype(exp(x{} % W{}) * (x{} % W{}))>>::size == 2);
 // In a layer the selection, its order and the keys are computed once.
 using program = Program<roots<std::remove_cv_t<decltype(layer::y)>>, Reference<float>, inference>;
 static_assert(leaves_of<roots<std::remove_cv_t<decltype(layer::y)>>>::size == 6);
-static_assert(
-    contains<program::forward_steps, run_kernel<std::remove_cv_t<decltype(sort_by_expert(layer::r::index))>>>);
+static_assert(detail::contains<program::forward_steps,
+                               detail::run_kernel<std::remove_cv_t<decltype(sort_by_expert(layer::r::index))>>>);
 // Inactive heads are not computed: neither their queries, if the router reads the layer's input, nor in inference their
 // attention.
 template <class Y>
-using values_in = nodes_of<roots<std::remove_cv_t<Y>>>;
+using values_in = detail::nodes_of<roots<std::remove_cv_t<Y>>>;
 using mixture = Moh<8, 4, TwoStage<1, 3, 2>, causal>;
 using by_queries = Moh<8, 4, QueryNorm<1, 3, 2>, causal>;
-static_assert(!contains<values_in<decltype(mixture::y)>, decltype(mixture::x{} % mixture::W_q{})>);
+static_assert(!detail::contains<values_in<decltype(mixture::y)>, decltype(mixture::x{} % mixture::W_q{})>);
 static_assert(same<decltype(mixture::y), decltype(mixture::y_inference)>);
-static_assert(contains<values_in<decltype(by_queries::y)>,
-                       decltype(attention<causal, size<4>>(by_queries::all_q, by_queries::k, by_queries::v))>);
-static_assert(!contains<values_in<decltype(by_queries::y_inference)>,
-                        decltype(attention<causal, size<4>>(by_queries::all_q, by_queries::k, by_queries::v))>);
+static_assert(detail::contains<values_in<decltype(by_queries::y)>,
+                               decltype(attention<causal, size<4>>(by_queries::all_q, by_queries::k, by_queries::v))>);
+static_assert(!detail::contains<values_in<decltype(by_queries::y_inference)>,
+                                decltype(attention<causal, size<4>>(by_queries::all_q, by_queries::k, by_queries::v))>);
 
 // let.
 struct h : let<decltype(exp(x{}) + z{})> {};

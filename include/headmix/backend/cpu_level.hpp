@@ -60,7 +60,7 @@ namespace detail {
 }  // namespace detail
 
 /// Whether this machine and its operating system run a level's instructions, at full speed.
-[[nodiscard]] inline bool runs(cpu_level level) {
+[[nodiscard]] inline bool cpu_supports(cpu_level level) {
 #if defined(__x86_64__)
   bool const avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
   bool const avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
@@ -86,7 +86,7 @@ namespace detail {
 /// The highest level that this machine runs.
 [[nodiscard]] inline cpu_level highest_cpu_level() {
   for (auto i = cpu_level_names.size() - 1; i > 0; --i)
-    if (runs(static_cast<cpu_level>(i))) return static_cast<cpu_level>(i);
+    if (cpu_supports(static_cast<cpu_level>(i))) return static_cast<cpu_level>(i);
   return cpu_level::baseline;
 }
 
@@ -97,7 +97,7 @@ namespace detail {
   auto const found = std::find(cpu_level_names.begin(), cpu_level_names.end(), name);
   if (found == cpu_level_names.end()) fail(what, ": expected baseline, avx2, avx512, avx512_bf16 or amx, found ", name);
   auto const level = static_cast<cpu_level>(found - cpu_level_names.begin());
-  if (!runs(level)) fail(what, ": ", name, " is not what this machine runs");
+  if (!cpu_supports(level)) fail(what, ": ", name, " is not what this machine runs");
   return level;
 }
 
@@ -120,7 +120,7 @@ inline cpu_level checked_cpu_level(cpu_level level, std::string_view what) {
     fail(what, ": expected a level that kernels are compiled for, at most ", name_of(highest_compiled_level),
          ", found ", name_of(level), "; headmix::compiled has higher ones");
   }
-  if (!runs(level)) fail(what, ": expected a level that this machine runs, found ", name_of(level));
+  if (!cpu_supports(level)) fail(what, ": expected a level that this machine runs, found ", name_of(level));
   return level;
 }
 
@@ -133,7 +133,7 @@ inline cpu_level checked_cpu_level(cpu_level level, std::string_view what) {
     return checked_cpu_level(cpu_level_of(name, "HEADMIX_CPU_LEVEL"), "HEADMIX_CPU_LEVEL");
   static cpu_level const highest = [] {
     int level = static_cast<int>(highest_compiled_level);
-    while (!runs(static_cast<cpu_level>(level))) --level;
+    while (!cpu_supports(static_cast<cpu_level>(level))) --level;
     return static_cast<cpu_level>(level);
   }();
   return highest;

@@ -131,7 +131,6 @@ struct append_each<0> {
 
 template <bool Keep, class T>
 using kept = either<Keep, type_list<T>, type_list<>>;
-}  // namespace detail
 
 /// Number of types in the list, an integral constant.
 template <class L>
@@ -150,6 +149,8 @@ template <class L>
 using unique = detail::list_of<decltype(detail::append_each<static_cast<std::size_t>(
                                             count_of_types<L>::value)>::template to<type_list<>>(detail::pack<L>()))>;
 
+}  // namespace detail
+
 /// The elements of all lists.
 template <class... L>
 using concat = detail::list_of<decltype(detail::join<sizeof...(L)>::all(detail::pack<L>()...))>;
@@ -157,7 +158,6 @@ using concat = detail::list_of<decltype(detail::join<sizeof...(L)>::all(detail::
 namespace detail {
 template <class Keep, class... T>
 concat<kept<Keep::template value<T>, T>...>* filtered(type_list<T...>*);
-}  // namespace detail
 
 /// The elements T of the list for which Keep::value<T>.
 template <class L, class Keep>
@@ -171,6 +171,8 @@ using first_in = decltype(detail::first_type(detail::pack<L>()));
 template <class L, class T>
 using position_in = decltype(detail::position_of<T>(static_cast<detail::positions_in<L> const*>(nullptr)));
 
+}  // namespace detail
+
 /// The type at a position of the list.
 template <int Position, class L>
 using nth = decltype(detail::type_at<Position>(static_cast<detail::positions_in<L> const*>(nullptr)));
@@ -178,12 +180,12 @@ using nth = decltype(detail::type_at<Position>(static_cast<detail::positions_in<
 namespace detail {
 template <class L, int... Which>
 type_list<nth<static_cast<int>(sizeof...(Which)) - 1 - Which, L>...>* reversed(std::integer_sequence<int, Which...>);
-}  // namespace detail
 
 /// The elements from the last to the first, of a list whose types are distinct.
 template <class L>
 using reverse =
     detail::list_of<decltype(detail::reversed<L>(std::make_integer_sequence<int, count_of_types<L>::value>{}))>;
+}  // namespace detail
 
 /// Calls `f.template operator()<T>()` for every T of the list, in order.
 template <class... T, class F>

@@ -92,7 +92,7 @@ class Decoder {
     auto const table = pages_.table();
     program.bind(typename L::x{}, x);
     program.bind_tokens(on_device);
-    if constexpr (contains<leaves, cache_page_table>) {
+    if constexpr (detail::contains<leaves, cache_page_table>) {
       program.bind(cache_page_table{},
                    {table_.assign(on, table.data, static_cast<std::size_t>(table.size())), table.rows, table.cols});
     }
@@ -172,12 +172,13 @@ class Decoder {
 
   using memory_type = backend_memory<Backend>;
   using leaves = typename module_type::program_type::leaves;
-  using cache_leaves = filter<leaves, detail::is_cache_memory>;
+  using cache_leaves = detail::filter<leaves, detail::is_cache_memory>;
 
   [[nodiscard]] detail::Binding& binding() { return detail::binding_of(module_.program()); }
   template <class Leaf>
   [[nodiscard]] std::size_t number_of(Index instance) {
-    return detail::program_access::unrolled(module_.program()).value(position_in<leaves, Leaf>::value, instance);
+    return detail::program_access::unrolled(module_.program())
+        .value(detail::position_in<leaves, Leaf>::value, instance);
   }
   template <class Leaf>
   [[nodiscard]] std::size_t cache_bytes_of(Index instance) {
@@ -187,8 +188,8 @@ class Decoder {
   template <class F>
   void each_cache(F f) {
     for_each(cache_leaves{}, [&]<class Leaf>() {
-      Index const times =
-          detail::program_access::unrolled(module_.program()).instances_of_leaf(position_in<leaves, Leaf>::value);
+      Index const times = detail::program_access::unrolled(module_.program())
+                              .instances_of_leaf(detail::position_in<leaves, Leaf>::value);
       for (Index instance = 0; instance < times; ++instance) f.template operator()<Leaf>(instance);
     });
   }

@@ -136,16 +136,16 @@ struct incremental {
   /// The layer's result without gradients.
   using result = std::remove_cvref_t<decltype(detail::result_of<L, inference>())>;
   /// All values below the result.
-  using values = nodes_of<roots<result>>;
+  using values = detail::nodes_of<roots<result>>;
   static_assert(std::is_same_v<rows<x>, tokens>,
                 "headmix: a decoder takes rows of tokens; the layer must not be `padded`");
   static_assert(
-      filter<values, detail::that_look_at_others>::size == 0,
+      detail::filter<values, detail::that_look_at_others>::size == 0,
       "headmix: a decoder's tokens see themselves and earlier ones. This layer has a mean over whole sequences "
       "(of Mae: give it pool::prefix or pool::window<n>), a choice for each sequence, or a capacity of experts, "
       "which depends on all tokens of the batch");
   /// The values that depend on earlier tokens.
-  using cached = filter<values, detail::that_look_back>;
+  using cached = detail::filter<values, detail::that_look_back>;
   /// The replacements of these values.
   using leaves = detail::incremental_leaves<cached>;
 

@@ -147,7 +147,8 @@ concept AttentionPart = std::is_base_of_v<score_map, What> || detail::is_head_ro
 /// shape of q. Head i of a row reads key/value head i KvHeads / heads. A query that sees no key gives 0.
 ///
 /// Options, in any order:
-/// - `rows_of_heads(index)`: tokens choose heads. q [K T, d_h] has one row per slot (token, choice); only these rows are
+/// - `rows_of_heads(index)`: tokens choose heads. q [K T, d_h] has one row per slot (token, choice); only these rows
+/// are
 ///   attended;
 /// - `bias_of_scores<Keys>(b)`;
 /// - score maps, applied in their order and after the bias; or one `score_maps` of them.
@@ -157,10 +158,11 @@ template <AttentionVariant Variant, Extent KvHeads = size<1>, class ProbabilityD
           AttentionPart... What>
 constexpr auto attention(Q q, K k, V v, What...) {
   using given = type_list<What...>;
-  using where = filter<given, detail::are_head_rows>;
+  using where = detail::filter<given, detail::are_head_rows>;
   using all = detail::attention_parts<typename detail::heads_for<Q, K, KvHeads, where>::type, ProbabilityDropout, where,
-                                      filter<given, detail::are_score_biases>, filter<given, detail::are_lists_of_maps>,
-                                      filter<given, detail::are_maps>>;
+                                      detail::filter<given, detail::are_score_biases>,
+                                      detail::filter<given, detail::are_lists_of_maps>,
+                                      detail::filter<given, detail::are_maps>>;
   return detail::make_attention<Variant, KvHeads>(q, k, v, typename all::parts{}, typename all::operands{});
 }
 

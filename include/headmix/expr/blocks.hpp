@@ -19,13 +19,13 @@ constexpr auto joined(A a) {
 /// The gradient of a matrix whose blocks are weights of experts; it is written in place.
 template <class Blocks, class XSlots, class GSlots, Expr X, Expr G, Expr W, Expr Perm, Expr Offsets>
 requires std::is_same_v<typename W::op, Blocks>
-constexpr auto joined(node<expert_outer<XSlots, GSlots>, X, G, W, Perm, Offsets>) {
+constexpr auto joined(detail::node<expert_outer<XSlots, GSlots>, X, G, W, Perm, Offsets>) {
   return make<expert_outer_blocks<Blocks, XSlots, GSlots>>(X{}, G{}, W{}, Perm{}, Offsets{});
 }
 
 template <class Parts>
 struct column_blocks : operation {
-  static constexpr form form_of = form::view;
+  static constexpr detail::form form_of = detail::form::view;
   template <class A>
   static constexpr kind kind_of = A::kind_of;
   template <class A>
@@ -47,7 +47,7 @@ struct column_blocks : operation {
 
 template <class Parts>
 struct row_blocks : operation {
-  static constexpr form form_of = form::view;
+  static constexpr detail::form form_of = detail::form::view;
   template <class A>
   static constexpr kind kind_of = A::kind_of;
   template <class A>

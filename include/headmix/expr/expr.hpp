@@ -13,6 +13,7 @@
 
 namespace headmix {
 
+namespace detail {
 /// The source of the value of an expression.
 enum class form {
   leaf,             ///< memory that the caller binds
@@ -23,6 +24,7 @@ enum class form {
   output,           ///< a further buffer of a kernel
   let               ///< a name for another expression
 };
+}  // namespace detail
 
 /// Rows and columns of a value; `Count` matrices of them for a stack (one weight matrix per expert).
 template <Extent Rows, Extent Cols, Extent Count = size<1>>
@@ -38,7 +40,7 @@ concept Expr = __is_empty(E) && requires {
   typename E::extents;
   typename E::args;
   { E::kind_of } -> std::convertible_to<kind>;
-  { E::form_of } -> std::convertible_to<form>;
+  { E::form_of } -> std::convertible_to<detail::form>;
   { E::grad } -> std::convertible_to<bool>;
 };
 
@@ -53,9 +55,9 @@ template <Expr E>
 using count = typename E::extents::count;
 
 template <class E>
-concept Leaf = Expr<E> && E::form_of == form::leaf;
+concept Leaf = Expr<E> && E::form_of == detail::form::leaf;
 template <class E>
-concept Pointwise = Expr<E> &&(E::form_of == form::pointwise || E::form_of == form::scalar_constant);
+concept Pointwise = Expr<E> &&(E::form_of == detail::form::pointwise || E::form_of == detail::form::scalar_constant);
 /// Int values in [0, domain), -1 for nothing.
 template <class E>
 concept Selection = Expr<E> && E::kind_of == kind::integer&& requires {
@@ -105,7 +107,7 @@ struct refused : detail::refusal {
   using extents = shape<size<dynamic>, size<dynamic>, size<dynamic>>;
   using domain = size<dynamic>;
   static constexpr kind kind_of = kind::integer;
-  static constexpr form form_of = form::leaf;
+  static constexpr detail::form form_of = detail::form::leaf;
   static constexpr bool grad = false;
 };
 
@@ -119,7 +121,7 @@ struct missing_gradient;
 /// An operation provides `shape_of<A...>`; a kernel also `eval(run, outputs..., [accumulate,] operands...)`; a
 /// differentiable one `vjp(dy, operands..., y)`, which returns `gradients`, one expression (or `none`) per operand.
 struct operation {
-  static constexpr form form_of = form::kernel;
+  static constexpr detail::form form_of = detail::form::kernel;
   static constexpr bool differentiable = true;
   /// True if `vjp` deliberately is not the derivative, e.g. of a rounding: gradcheck reports it.
   static constexpr bool estimates_gradient = false;
@@ -169,16 +171,19 @@ struct operation {
   }
 };
 
+/// Base of every applied operation, so that argument-dependent lookup finds the operators of this namespace.
+struct expression {};
+
 namespace detail {
 template <class Op, class... A>
 concept HasDomain = requires {
   typename Op::template domain_of<A...>;
 };
 template <class Domain>
-struct with_domain {
+struct with_domain : expression {
   using domain = Domain;
 };
-struct without_domain {};
+struct without_domain : expression {};
 template <bool Chooses>
 struct domain_base {
   template <class Op, class... A>
@@ -200,7 +205,6 @@ requires requires { typename Definition::type::domain; }
 struct choices_of<Definition> {
   using domain = typename Definition::type::domain;
 };
-}  // namespace detail
 
 /// An operation applied to operands.
 template <class Op, Expr... A>
@@ -212,6 +216,7 @@ struct node : detail::choices<Op, A...> {
   static constexpr form form_of = Op::form_of;
   static constexpr bool grad = Op::differentiable && (A::grad || ...);
 };
+}  // namespace detail
 
 /// Buffer `Which` of a kernel that writes several. The gradient flows through buffer 0 only.
 template <int Which, Expr Node>
@@ -220,7 +225,7 @@ struct output {
   using args = type_list<Node>;
   using extents = typename Node::op::template output_shape<Which, typename Node::args>;
   static constexpr kind kind_of = Node::op::template output_kind<Which>;
-  static constexpr form form_of = form::output;
+  static constexpr detail::form form_of = detail::form::output;
   static constexpr bool grad = false;
 };
 

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: MIT
 // The steps of a program, and the patterns of steps that a backend fuses into one kernel.
 //
-// A new pattern is one specialization of `fusion`, beside its operation, in a header that expr/fusions.hpp lists:
+// A new pattern is one specialization of `fusion` in headmix::detail, in a header that expr/fusions.hpp lists:
 //
 //   template <MyFused Backend, class A, class... T>  // MyFused: see contract/optional_kernels.hpp
 //   inline constexpr fused_as<fused<ops::both, type_list<first<A>, second<first<A>>>, type_list<>, type_list<A>>,
@@ -17,6 +17,7 @@
 
 namespace headmix {
 
+namespace detail {
 /// Step: a kernel writes its buffers.
 template <Expr Node>
 struct run_kernel {};
@@ -30,10 +31,13 @@ struct accumulate_gradient {};
 /// Step: Op reads the Operands and writes the values of all Nodes, and those values of Further that are read.
 template <class Op, class Nodes, class Further, class Operands>
 struct fused {};
+}  // namespace detail
 
 /// Operand of a fused step: the pointwise tree E, read element by element, over the Products that the step computes.
 template <Expr E, class Products>
 struct over_products {};
+
+namespace detail {
 
 /// The first steps of a list are fused into `Step`, which writes the values `Further` only if they are read; the steps
 /// `Rest` remain. This is a pointer to a class without a definition: lists of steps are long, see core/type_list.hpp.
@@ -46,8 +50,6 @@ using fused_as = fused_head<Step, Further, Rest> const*;
 /// The fusion of the first steps of a list: `fused_as`, or nothing if no pattern matches.
 template <class Backend, class Steps>
 inline constexpr std::nullptr_t fusion{};
-
-namespace detail {
 
 /// The expression of a let as a sum of terms. A gradient (program/lower/gradient.hpp) lists its terms itself.
 template <class E>
@@ -78,10 +80,9 @@ struct is_not {
   static constexpr bool value = !std::is_same_v<Other, Step>;
 };
 
-}  // namespace detail
-
 /// The terms of a sum; any other expression is one term.
 template <Expr E>
 using terms = typename detail::terms_of<E>::type;
+}  // namespace detail
 
 }  // namespace headmix

@@ -31,7 +31,7 @@ struct leaf {
   using args = type_list<>;
   using extents = typename detail::leaf_shape<X...>::type;
   static constexpr kind kind_of = Kind;
-  static constexpr form form_of = form::leaf;
+  static constexpr detail::form form_of = detail::form::leaf;
   static constexpr bool grad = Grad;
 };
 
@@ -164,7 +164,7 @@ struct number {
   using args = type_list<>;
   using extents = shape<size<1>, size<1>>;
   static constexpr kind kind_of = kind::real;
-  static constexpr form form_of = form::scalar_constant;
+  static constexpr detail::form form_of = detail::form::scalar_constant;
   static constexpr bool grad = false;
   template <class T, class Run>
   static constexpr T value(Run const&) {
@@ -180,7 +180,7 @@ struct value_of {
   using args = type_list<>;
   using extents = shape<size<1>, size<1>>;
   static constexpr kind kind_of = kind::real;
-  static constexpr form form_of = form::scalar_constant;
+  static constexpr detail::form form_of = detail::form::scalar_constant;
   static constexpr bool grad = false;
   template <class T, class Run>
   static constexpr T value(Run const& run) {

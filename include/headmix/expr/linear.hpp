@@ -36,7 +36,7 @@ constexpr applied<ops::matmul<kind::real>, A, B> operator%(A, B) {
 }
 /// A product with an unrounded accumulator: the logits of a router.
 template <Expr A, Expr B>
-constexpr auto upcast(node<ops::matmul<kind::real>, A, B>) {
+constexpr auto upcast(detail::node<ops::matmul<kind::real>, A, B>) {
   return make<ops::matmul<kind::accumulator>>(A{}, B{});
 }
 

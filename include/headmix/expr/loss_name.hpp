@@ -12,7 +12,7 @@ namespace ops {
 /// A loss with the name of type Named; the number is that of its operand, without a copy.
 template <class Named>
 struct loss_name : operation {
-  static constexpr form form_of = form::view;
+  static constexpr detail::form form_of = detail::form::view;
   template <class A>
   static constexpr kind kind_of = A::kind_of;
   template <class A>
@@ -62,9 +62,7 @@ template <class Named, class A>
 inline constexpr char const* loss_name_source<node<ops::loss_name<Named>, A>> = name_source<Named>();
 template <class R, class A>
 inline constexpr char const* loss_name_source<node<ops::repeat_total<R>, A>> = loss_name_source<A>;
-}  // namespace detail
 
-namespace detail {
 /// The loss renamed by type Named.
 template <class Named, Expr A>
 constexpr auto named_as(A loss) {

@@ -54,47 +54,47 @@ constexpr checked visible_pairs(std::type_identity<sliding_window<Window>>, Inde
 
 /// [R, K] % [K, C]: R K C.
 template <kind K, Expr A, Expr B>
-constexpr Index macs(node<ops::matmul<K>, A, B>, auto const& sizes) {
+constexpr Index macs(detail::node<ops::matmul<K>, A, B>, auto const& sizes) {
   return (checked(sizes.template extent<rows<A>>()) * sizes.template extent<cols<A>>() *
           sizes.template extent<cols<B>>())
       .value;
 }
 /// One row times one matrix for every slot, even if it chose nothing.
 template <class SlotsPerRow, class E, Expr X, Expr W, Expr... Order>
-constexpr Index macs(node<ops::expert_linear<SlotsPerRow, E>, X, W, Order...>, auto const& sizes) {
+constexpr Index macs(detail::node<ops::expert_linear<SlotsPerRow, E>, X, W, Order...>, auto const& sizes) {
   return (checked(sizes.template extent<times<SlotsPerRow, rows<X>>>()) * sizes.template extent<cols<X>>() *
           sizes.template extent<cols<W>>())
       .value;
 }
 /// A sum over the slots of a row: one product for every slot.
 template <class SlotsPerRow, class E, Expr X, Expr W, Expr... Order>
-constexpr Index macs(node<ops::expert_linear_combine<SlotsPerRow, E>, X, W, Order...>, auto const& sizes) {
+constexpr Index macs(detail::node<ops::expert_linear_combine<SlotsPerRow, E>, X, W, Order...>, auto const& sizes) {
   return (checked(sizes.template extent<rows<X>>()) * sizes.template extent<cols<X>>() *
           sizes.template extent<cols<W>>())
       .value;
 }
 /// One product of a row and a column for every slot.
 template <class XSlots, class GSlots, Expr X, Expr G, Expr... More>
-constexpr Index macs(node<ops::expert_outer<XSlots, GSlots>, X, G, More...>, auto const& sizes) {
+constexpr Index macs(detail::node<ops::expert_outer<XSlots, GSlots>, X, G, More...>, auto const& sizes) {
   return (checked(sizes.template extent<times<XSlots, rows<X>>>()) * sizes.template extent<cols<X>>() *
           sizes.template extent<cols<G>>())
       .value;
 }
 /// One product for every slot, written to the blocks of one matrix.
 template <class Blocks, class XSlots, class GSlots, Expr X, Expr G, Expr... More>
-constexpr Index macs(node<ops::expert_outer_blocks<Blocks, XSlots, GSlots>, X, G, More...>, auto const& sizes) {
-  return macs(node<ops::expert_outer<XSlots, GSlots>, X, G, More...>{}, sizes);
+constexpr Index macs(detail::node<ops::expert_outer_blocks<Blocks, XSlots, GSlots>, X, G, More...>, auto const& sizes) {
+  return macs(detail::node<ops::expert_outer<XSlots, GSlots>, X, G, More...>{}, sizes);
 }
 /// Packed weights: one product for every slot, of integers.
 template <class SlotsPerRow, class E, class Out, Expr X, Expr W, Expr... Order>
-constexpr Index macs(node<ops::packed_expert_linear<SlotsPerRow, E, Out>, X, W, Order...>, auto const& sizes) {
+constexpr Index macs(detail::node<ops::packed_expert_linear<SlotsPerRow, E, Out>, X, W, Order...>, auto const& sizes) {
   return (checked(sizes.template extent<times<SlotsPerRow, rows<X>>>()) * sizes.template extent<cols<X>>() *
           sizes.template extent<Out>())
       .value;
 }
 /// Packed weights without experts.
 template <class Out, Expr X, Expr W>
-constexpr Index macs(node<ops::packed_linear<Out>, X, W>, auto const& sizes) {
+constexpr Index macs(detail::node<ops::packed_linear<Out>, X, W>, auto const& sizes) {
   return (checked(sizes.template extent<rows<X>>()) * sizes.template extent<cols<X>>() * sizes.template extent<Out>())
       .value;
 }
@@ -116,7 +116,7 @@ struct attended_rows<Q, V, node<ops::sort_by_expert<E, Rows>, Chosen>, More...> 
 /// 2 d_h, for q k^T and p v, per score that the mask allows. A row of q holds the d_h columns of every head or, if
 /// tokens choose heads, of the head of its slot.
 template <class Spec, Expr Q, Expr K, Expr... Further>
-constexpr Index attention_macs(node<ops::attention<Spec>, Q, K, Further...>, auto const& sizes) {
+constexpr Index attention_macs(detail::node<ops::attention<Spec>, Q, K, Further...>, auto const& sizes) {
   using attended = typename detail::attended_rows<Q, Further...>::type;
   segments const queries = sizes.template segments_of<rows<Q>>(), keys = sizes.template segments_of<rows<K>>();
   Index const rows_per_token = queries.rows == 0 ? 0 : sizes.template extent<attended>() / queries.rows;
@@ -127,9 +127,9 @@ constexpr Index attention_macs(node<ops::attention<Spec>, Q, K, Further...>, aut
 }
 /// 5 d_h per score: q k^T is computed again, and d_q, d_k, d_v and the gradient of p are one product each.
 template <class Spec, Expr Q, Expr K, Expr V, Expr O, Expr Lse, Expr P, Expr DO, Expr... Further>
-constexpr Index attention_macs(node<ops::attention_gradient<Spec>, Q, K, V, O, Lse, P, DO, Further...>,
+constexpr Index attention_macs(detail::node<ops::attention_gradient<Spec>, Q, K, V, O, Lse, P, DO, Further...>,
                                auto const& sizes) {
-  return (checked(5) * attention_macs(node<ops::attention<Spec>, Q, K, V, Further...>{}, sizes)).value / 2;
+  return (checked(5) * attention_macs(detail::node<ops::attention<Spec>, Q, K, V, Further...>{}, sizes)).value / 2;
 }
 
 }  // namespace headmix

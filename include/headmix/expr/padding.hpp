@@ -27,7 +27,9 @@ constexpr auto with_padding(X x) {
 }
 /// All rows, including those that were not gathered.
 template <Expr X, Expr Which>
-requires(detail::is_row_numbers<Which>) constexpr auto with_padding(node<ops::gather_rows, X, Which>) { return X{}; }
+requires(detail::is_row_numbers<Which>) constexpr auto with_padding(detail::node<ops::gather_rows, X, Which>) {
+  return X{};
+}
 /// The rows of `a` that X has: the valid ones, if X is a value without its padding.
 template <Expr X, Expr A>
 constexpr auto without_padding_as(X, A a) {
@@ -35,7 +37,8 @@ constexpr auto without_padding_as(X, A a) {
 }
 /// The rows of a that were gathered.
 template <Expr X, Expr Which, Expr A>
-requires(detail::is_row_numbers<Which>) constexpr auto without_padding_as(node<ops::gather_rows, X, Which>, A a) {
+requires(detail::is_row_numbers<Which>) constexpr auto without_padding_as(detail::node<ops::gather_rows, X, Which>,
+                                                                          A a) {
   return gather_rows(a, Which{});
 }
 

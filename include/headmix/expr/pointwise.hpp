@@ -58,7 +58,7 @@ concat<extents_to_check<A, B>...> all_extents_to_check();
 
 /// Base of the pointwise operations; a user's own derives from it too.
 struct pointwise : operation {
-  static constexpr form form_of = form::pointwise;
+  static constexpr detail::form form_of = detail::form::pointwise;
   static constexpr char const* hint = "; + - * / are element by element, and a % b is the product of matrices";
   static constexpr bool takes_stacks = true;
   /// False if f takes single numbers only.

@@ -48,7 +48,7 @@ struct draw : operation {
                 "headmix: a layer draws for gating_noise, expert_sampling, output_dropout, attention_dropout or user, "
                 "and for numbers behind user");
   static constexpr random_stream stream = Stream;
-  static constexpr form form_of = form::pointwise;
+  static constexpr detail::form form_of = detail::form::pointwise;
   static constexpr bool differentiable = false;
   template <class Key>
   using shape_of = shape<Rows, Cols>;
@@ -59,7 +59,7 @@ struct draw : operation {
 /// Random values of the shape of `like`. Two draws of one layer and stream use the same numbers.
 template <class Distribution, random_stream Stream, Expr Like>
 constexpr auto draw(Like) {
-  return node<ops::draw<Distribution, Stream, rows<Like>, cols<Like>>, random_key>{};
+  return detail::node<ops::draw<Distribution, Stream, rows<Like>, cols<Like>>, random_key>{};
 }
 
 /// a with every element zero with probability Num / Den, and the others scaled to the same expectation. Two dropouts of

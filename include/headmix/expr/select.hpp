@@ -187,7 +187,7 @@ struct from_zero : renumbering {
 
 /// The first column.
 struct first_choice : operation {
-  static constexpr form form_of = form::view;
+  static constexpr detail::form form_of = detail::form::view;
   static constexpr bool differentiable = false;
   template <class>
   static constexpr kind kind_of = kind::integer;

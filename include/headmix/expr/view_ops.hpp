@@ -26,12 +26,12 @@ constexpr auto t(A a) {
 }
 /// The transpose of a transpose.
 template <Expr A>
-constexpr auto t(node<ops::transpose, A>) {
+constexpr auto t(detail::node<ops::transpose, A>) {
   return A{};
 }
 /// (A B)^T = B^T A^T.
 template <kind K, Expr A, Expr B>
-constexpr auto t(node<ops::matmul<K>, A, B>) {
+constexpr auto t(detail::node<ops::matmul<K>, A, B>) {
   return make<ops::matmul<K>>(t(B{}), t(A{}));
 }
 
@@ -57,7 +57,7 @@ constexpr auto merge_rows(A a) {
 namespace ops {
 
 struct transpose : operation {
-  static constexpr form form_of = form::view;
+  static constexpr detail::form form_of = detail::form::view;
   static constexpr bool takes_stacks = true;
   template <class A>
   static constexpr kind kind_of = A::kind_of;
@@ -74,7 +74,7 @@ struct transpose : operation {
 
 /// Base of views whose operand must have rows without gaps.
 struct reshape : operation {
-  static constexpr form form_of = form::view;
+  static constexpr detail::form form_of = detail::form::view;
   template <class A>
   static constexpr kind kind_of = A::kind_of;
 };
@@ -112,7 +112,7 @@ struct merge_rows : reshape {
 /// Every row Parts times, one after the other. It only renumbers rows, so it fuses as pointwise operations do.
 template <class Parts>
 struct repeat_rows : operation {
-  static constexpr form form_of = form::pointwise;
+  static constexpr detail::form form_of = detail::form::pointwise;
   using repeats = Parts;
   template <class A>
   using shape_of = shape<times<Parts, rows<A>>, cols<A>>;

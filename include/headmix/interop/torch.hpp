@@ -74,7 +74,7 @@ class torch_layer {
                       bool training) {
     check_count("parameters", names(), parameters.size());
     optional_tensor random;
-    if constexpr (contains<leaves, random_key>) {  // drawn here, visible to torch.manual_seed and the compiler
+    if constexpr (detail::contains<leaves, random_key>) {  // drawn here, visible to torch.manual_seed and the compiler
       if (training) random = at::randint((std::numeric_limits<std::int64_t>::max)(), {1}, at::kLong);
     }
     arguments const a{x, parameters, context, offsets, context_offsets, random, sizes};
@@ -203,8 +203,9 @@ class torch_layer {
         if constexpr (std::is_same_v<Leaf, typename L::x>) {
           with(x, 0);
         } else if constexpr (Parameter<Leaf>) {
-          static_assert(contains<parameter_list, Leaf>, "headmix: Parameters must name all parameters of the layer");
-          constexpr std::size_t which = position_in<parameter_list, Leaf>::value;
+          static_assert(detail::contains<parameter_list, Leaf>,
+                        "headmix: Parameters must name all parameters of the layer");
+          constexpr std::size_t which = detail::position_in<parameter_list, Leaf>::value;
           with(parameters[which], which + 1);
         } else if constexpr (std::is_same_v<Leaf, random_key>) {
           program.bind(Leaf{}, {random.word, 1, 6});

@@ -676,7 +676,7 @@ template <class Roots, class Backend, class Mode>
   using scalar = typename Backend::scalar;
   auto const& unrolled = detail::program_access::unrolled(program);
   detail::listing_maker maker(unrolled.table(), detail::program_access::runner(program).memory_plan(),
-                              detail::program_access::binding(program), program.state() >= stage::planned,
+                              detail::program_access::binding(program), program.state() >= program_stage::planned,
                               unrolled.origins(),
                               {detail::element_type_of<storage_t<kind::real, scalar>>(),
                                detail::element_type_of<storage_t<kind::accumulator, scalar>>(),

@@ -50,9 +50,9 @@ class Module {
   using program_type = Program<layer_roots, Backend, Mode>;
   /// The number type of y and dy: `scalar`, or its accumulator_t for values that are never rounded, as losses are.
   using result_scalar = typename program_type::template type<typename program_type::result>;
-  using parameter_leaves = filter<typename program_type::leaves, detail::is_parameter>;
-  using buffer_leaves = filter<typename program_type::leaves, detail::is_buffer>;
-  using packed_leaves = filter<typename program_type::leaves, detail::is_packed>;
+  using parameter_leaves = detail::filter<typename program_type::leaves, detail::is_parameter>;
+  using buffer_leaves = detail::filter<typename program_type::leaves, detail::is_buffer>;
+  using packed_leaves = detail::filter<typename program_type::leaves, detail::is_packed>;
 
   /// Parameters start by the layer's initialisers; a seed gives the same numbers on every platform. Dynamic sizes of
   /// the layer are further arguments: `Module m(seed, backend, at<L::model_dim>(512), ...)`. Modules that read each
@@ -84,7 +84,7 @@ class Module {
       memory.adopt(memory.buffers, binding(), of_all_times(buffer_rows, memory.buffers), owner.buffers(), false);
     }
     static_assert(packed_leaves::size == 0, "headmix: a layer with packed weights cannot share parameters");
-    fill_known(filter<typename program_type::leaves, detail::is_known>{});
+    fill_known(detail::filter<typename program_type::leaves, detail::is_known>{});
     find_random_keys();
     bind_randomness();
   }
@@ -249,20 +249,21 @@ class Module {
   /// @param instance  of a layer that is repeated
   template <Parameter P>
   [[nodiscard]] headmix::parameter<scalar> const& get(Index instance = 0) const {
-    static_assert(contains<parameter_leaves, P>, "headmix: the layer has no such parameter");
-    return self_->memory.parameters.at(static_cast<std::size_t>(position_in<parameter_leaves, P>::value), instance);
+    static_assert(detail::contains<parameter_leaves, P>, "headmix: the layer has no such parameter");
+    return self_->memory.parameters.at(static_cast<std::size_t>(detail::position_in<parameter_leaves, P>::value),
+                                       instance);
   }
   /// A buffer.
   template <ModuleBuffer P>
   [[nodiscard]] headmix::parameter<scalar> const& get(Index instance = 0) const {
-    static_assert(contains<buffer_leaves, P>, "headmix: the layer has no such buffer");
-    return self_->memory.buffers.at(static_cast<std::size_t>(position_in<buffer_leaves, P>::value), instance);
+    static_assert(detail::contains<buffer_leaves, P>, "headmix: the layer has no such buffer");
+    return self_->memory.buffers.at(static_cast<std::size_t>(detail::position_in<buffer_leaves, P>::value), instance);
   }
   /// The number of instances of a leaf: more than 1 in repeat() alone.
   template <class Leaf>
   [[nodiscard]] Index times_of() const {
     return detail::program_access::unrolled(self_->program)
-        .instances_of_leaf(position_in<typename program_type::leaves, Leaf>::value);
+        .instances_of_leaf(detail::position_in<typename program_type::leaves, Leaf>::value);
   }
   /// Gradients of parameters, also of those that another module owns.
   void zero_gradients() { self_->memory.zero_gradients(); }
@@ -274,14 +275,14 @@ class Module {
   [[nodiscard]] program_type& program() { return self_->program; }
 
  private:
-  using random_keys = filter<typename program_type::leaves, detail::is_random_key>;
-  using loss_sources = detail::loss_names<filter<typename L::losses, detail::has_gradient>>;
+  using random_keys = detail::filter<typename program_type::leaves, detail::is_random_key>;
+  using loss_sources = detail::loss_names<detail::filter<typename L::losses, detail::has_gradient>>;
   enum class initial_weights { none, by_the_rules };
   static constexpr auto parameter_rows = detail::parameter_rows_of<typename program_type::leaves>(parameter_leaves{});
   static constexpr auto buffer_rows = detail::parameter_rows_of<typename program_type::leaves>(buffer_leaves{});
 
   template <class Leaf>
-  static constexpr bool has_leaf = contains<typename program_type::leaves, Leaf>;
+  static constexpr bool has_leaf = detail::contains<typename program_type::leaves, Leaf>;
   static constexpr bool draws_randomness = random_keys::size > 0;
   static constexpr bool trains = !std::is_same_v<Mode, inference>;
 
@@ -308,7 +309,7 @@ class Module {
                       random_stream::buffers);
     }
     allocate_packed();
-    fill_known(filter<typename program_type::leaves, detail::is_known>{});
+    fill_known(detail::filter<typename program_type::leaves, detail::is_known>{});
     find_random_keys();
     bind_randomness();
   }
@@ -322,7 +323,7 @@ class Module {
   template <class Leaf>
   [[nodiscard]] std::size_t number_of(Index instance = 0) const {
     return detail::program_access::unrolled(self_->program)
-        .value(position_in<typename program_type::leaves, Leaf>::value, instance);
+        .value(detail::position_in<typename program_type::leaves, Leaf>::value, instance);
   }
   /// The rank if each rank has its own tokens, so that noise and dropout differ; else 0.
   [[nodiscard]] std::uint32_t module_of_rank() const {

@@ -85,7 +85,7 @@ class Program {
   using buffer_list = detail::buffers_in<typename program::parts>;
   /// The roots that have a gradient: the result and the losses.
   using objective = detail::objective_in<typename program::parts>;
-  using result = first_in<typename Roots::list>;
+  using result = detail::first_in<typename Roots::list>;
   template <Expr E>
   using type = storage_t<E::kind_of, scalar>;
 
@@ -174,7 +174,7 @@ class Program {
     return get_as<detail::expression_of<E>>(instance);
   }
   /// The last completed stage. After an error, forward() continues from it.
-  [[nodiscard]] stage state() const { return runner_.state().at(); }
+  [[nodiscard]] program_stage state() const { return runner_.state().at(); }
   /// True if the values of the last forward pass can be read.
   [[nodiscard]] bool has_run() const { return runner_.state().has_run(); }
 
@@ -184,10 +184,10 @@ class Program {
   template <class Place>
   [[nodiscard]] auto get_as(Index instance = 0) const {
     using M = detail::memory_of<typename Place::type>;
-    if constexpr (M::form_of == form::view) {
+    if constexpr (M::form_of == detail::form::view) {
       return M::op::apply(*this, get_as<detail::source_place<Place>>(instance));
     } else {
-      constexpr int number = position_in<detail::values_in<typename program::parts>, M>::value;
+      constexpr int number = detail::position_in<detail::values_in<typename program::parts>, M>::value;
       return detail::typed<type<M> const>(runner_.binding().values()[runner_.unrolled().value(number, instance)]);
     }
   }
@@ -195,7 +195,7 @@ class Program {
   void set_size(X, Index n) {
     static_assert(X::value == dynamic, "headmix: this size is static; it needs no value");
     using sizes = typename program::sizes;
-    if constexpr (contains<sizes, X>) runner_.binding().set_size(position_in<sizes, X>::value, n);
+    if constexpr (detail::contains<sizes, X>) runner_.binding().set_size(detail::position_in<sizes, X>::value, n);
   }
   template <class X, class... R>
   static constexpr bool counts_times(type_list<R...>) {
@@ -222,8 +222,8 @@ class Program {
   }
   template <Leaf L>
   [[nodiscard]] std::size_t leaf_number(Index instance) const {
-    static_assert(contains<leaves, L>, "headmix: this leaf does not occur in the program");
-    auto const n = static_cast<std::size_t>(position_in<leaves, L>::value);
+    static_assert(detail::contains<leaves, L>, "headmix: this leaf does not occur in the program");
+    auto const n = static_cast<std::size_t>(detail::position_in<leaves, L>::value);
     return runner_.unrolled().value(static_cast<int>(n), instance);
   }
 

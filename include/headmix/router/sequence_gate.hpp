@@ -60,7 +60,8 @@ struct window : by_position {
   }
   /// The window mean over the valid rows of a padded sequence.
   template <Expr X, Expr ValidRows>
-  requires(detail::is_row_numbers<ValidRows>) static constexpr auto mean(node<ops::gather_rows, X, ValidRows> x) {
+  requires(detail::is_row_numbers<ValidRows>) static constexpr auto mean(
+      detail::node<ops::gather_rows, X, ValidRows> x) {
     return window_mean<Positions>(x, ValidRows{});
   }
 };

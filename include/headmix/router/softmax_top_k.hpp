@@ -34,7 +34,7 @@ struct SoftmaxTopK {
       using initializer = typename O::template get<option::init>::initializer;
     };
     struct W_noise : router_param<cols<X>, experts> {};
-    static constexpr bool all = contains<typename O::options, loss::z_with_padding>;
+    static constexpr bool all = detail::contains<typename O::options, loss::z_with_padding>;
     // clang-format off
     static constexpr auto z_all = Noise::template logits<W_g, W_noise>(either<all>(with_padding(X{}), X{}));
     static constexpr auto z = either<all>(without_padding_as(X{}, z_all), z_all);  // z_t = q_t W_g (+ noise)

@@ -203,7 +203,7 @@ gradcheck_result gradcheck_on(Backend backend, Y, gradcheck_options const& optio
                     &program, [](void* t) { return static_cast<program_type*>(t)->forward(); },
                     [](void* t, view<double const> dy) { static_cast<program_type*>(t)->backward(dy); })
                     .run(detail::binding_of(program), memory, options);
-  result.detached = detail::described(filter<nodes_of<roots<Y>>, detail::detached_nodes>{});
+  result.detached = detail::described(detail::filter<detail::nodes_of<roots<Y>>, detail::detached_nodes>{});
   if (!result.ok()) {
     for (std::string const& edge : result.detached) {
       result.text += message(&edge == &result.detached.front() ? "; detached by intention: " : ", ", edge);

@@ -32,6 +32,7 @@
                                       Index);                                                                       \
   }
 
+/// Attention with a mask, of a scalar.
 #define HEADMIX_CUDA_ATTENTION(PREFIX, DEVICE, T, MASK)                                                             \
   PREFIX template void attention<MASK>(DEVICE::queue&, attention_forward<T> const&, attention_gated<T> const&,      \
                                        std::span<std::byte>);                                                       \
@@ -42,6 +43,7 @@
   PREFIX template void cached_attention<MASK>(DEVICE::queue&, attention_forward<T> const&,                          \
                                               attention_cache<T> const&, std::span<std::byte>);
 
+/// Kernels of a scalar, and the classes of modules on it.
 #define HEADMIX_CUDA_SCALAR_KERNELS(PREFIX, DEVICE, T)                                                              \
   namespace headmix::cuda_kernels {                                                                                 \
   PREFIX template void gemm<accumulator_t<T>>(DEVICE::queue&, view<T>, view<T const>, view<T const>, bool);         \

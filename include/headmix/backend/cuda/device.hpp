@@ -30,15 +30,16 @@
 #include "headmix/core/error.hpp"
 #include "headmix/core/type_name.hpp"
 
-// HEADMIX_UNROLL stands before a loop whose trip count the compiler knows and whose body indexes registers,
-// HEADMIX_NO_UNROLL before one whose copies would need registers that there are not.
 #ifdef __CUDACC__
 #define HEADMIX_DEVICE __device__
 #define HEADMIX_UNROLL _Pragma("unroll")
 #define HEADMIX_NO_UNROLL _Pragma("unroll 1")
 #else
+/// Marks functions that run on a device.
 #define HEADMIX_DEVICE
+/// Precedes a loop whose trip count the compiler knows and whose body indexes registers.
 #define HEADMIX_UNROLL
+/// Precedes a loop whose copies would need more registers than there are.
 #define HEADMIX_NO_UNROLL
 #endif
 

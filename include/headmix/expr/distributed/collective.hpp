@@ -76,7 +76,7 @@ struct all_sum : operation {
 
 /// a, equal on all ranks, as an operand of computations that differ between ranks.
 struct replicated : operation {
-  static constexpr form form_of = form::view;
+  static constexpr detail::form form_of = detail::form::view;
   static constexpr bool takes_stacks = true;
   template <class A>
   using shape_of = typename A::extents;

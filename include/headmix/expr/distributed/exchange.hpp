@@ -82,7 +82,7 @@ inline Index received_in(view<Int const> counts) {
 
 /// An operand that is not read: it only orders the calls.
 struct before : operation {
-  static constexpr form form_of = form::view;
+  static constexpr detail::form form_of = detail::form::view;
   static constexpr bool differentiable = false;
   template <class A>
   static constexpr kind kind_of = A::kind_of;
@@ -255,7 +255,7 @@ struct received_ones : operation {
 /// The columns First .. First + Count - 1 of a selection.
 template <class First, class Count>
 struct some_choices : operation {
-  static constexpr form form_of = form::view;
+  static constexpr detail::form form_of = detail::form::view;
   static constexpr bool differentiable = false;
   template <class>
   static constexpr kind kind_of = kind::integer;

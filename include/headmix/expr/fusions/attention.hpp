@@ -144,19 +144,16 @@ template <class Spec, class DO, class DQ, class O, class Operands, class... T>
 using gated_attention_gradient_head =
     typename gated_attention_gradient_step<Spec, DO, DQ, O, Operands>::template head<T...>;
 
-}  // namespace detail
-
 template <class Backend, class Spec, class... A, class G, class... T>
-requires(GatesAttention<Backend>&& detail::is_gate<G, node<ops::attention<Spec>, A...>>)  //
+requires(GatesAttention<Backend>&& is_gate<G, node<ops::attention<Spec>, A...>>)  //
     inline constexpr fused_as<
-        detail::gated_attention_step<Spec, node<ops::attention<Spec>, A...>, G, A...>, type_list<>,
-        type_list<T...>> fusion<Backend,
-                                type_list<run_kernel<node<ops::attention<Spec>, A...>>,
-                                          materialize<detail::gated_by<G, node<ops::attention<Spec>, A...>>>, T...>>{};
+        gated_attention_step<Spec, node<ops::attention<Spec>, A...>, G, A...>, type_list<>,
+        type_list<T...>> fusion<Backend, type_list<run_kernel<node<ops::attention<Spec>, A...>>,
+                                                   materialize<gated_by<G, node<ops::attention<Spec>, A...>>>, T...>>{};
 
 template <class Backend, class DO, class Spec, class Q, class K, class V, class O, class... A, class... T>
-requires(GatesAttention<Backend>&& detail::gated_gradient<O, terms<DO>>::is_one)  //
-    inline constexpr detail::gated_attention_gradient_head<
+requires(GatesAttention<Backend>&& gated_gradient<O, terms<DO>>::is_one)  //
+    inline constexpr gated_attention_gradient_head<
         Spec, DO, node<ops::attention_gradient<Spec>, Q, K, V, O, output<1, O>, output<2, O>, DO, A...>, O,
         type_list<Q, K, V, O, output<1, O>, output<2, O>, A...>,
         T...> fusion<Backend, type_list<materialize<DO>,
@@ -167,9 +164,10 @@ requires(GatesAttention<Backend>&& detail::gated_gradient<O, terms<DO>>::is_one)
 /// Other steps that read d_o, as gradients of operands of score maps do, are moved behind the fused step.
 template <class Backend, class DO, class Next, class... T>
 requires(GatesAttention<Backend>&& requires { typename DO::of; } &&
-         detail::gradient_step_of<DO>::template is_later<Next, T...>)  //
+         gradient_step_of<DO>::template is_later<Next, T...>)  //
     inline constexpr auto fusion<Backend, type_list<materialize<DO>, Next, T...>> =
-        fusion<Backend, concat<type_list<materialize<DO>, typename detail::gradient_step_of<DO>::step, Next>,
-                               filter<type_list<T...>, detail::is_not<typename detail::gradient_step_of<DO>::step>>>>;
+        fusion<Backend, concat<type_list<materialize<DO>, typename gradient_step_of<DO>::step, Next>,
+                               filter<type_list<T...>, is_not<typename gradient_step_of<DO>::step>>>>;
 
+}  // namespace detail
 }  // namespace headmix

@@ -66,13 +66,10 @@ template <class Slots, class Y, class Products, class... Operands>
 using expert_map =
     fused<ops::expert_linear_map<Slots>, type_list<Y>, Products, type_list<over_products<Y, Products>, Operands...>>;
 
-}  // namespace detail
-
 template <FusedExperts Backend, class Slots, class E, class X, class W, class Perm, class Offsets, class Y, class... T>
-requires(detail::is_map_of<Y, node<ops::expert_linear<Slots, E>, X, W, Perm, Offsets>>)  //
+requires(is_map_of<Y, node<ops::expert_linear<Slots, E>, X, W, Perm, Offsets>>)  //
     inline constexpr fused_as<
-        detail::expert_map<Slots, Y, type_list<node<ops::expert_linear<Slots, E>, X, W, Perm, Offsets>>, X, W, Perm,
-                           Offsets>,
+        expert_map<Slots, Y, type_list<node<ops::expert_linear<Slots, E>, X, W, Perm, Offsets>>, X, W, Perm, Offsets>,
         type_list<node<ops::expert_linear<Slots, E>, X, W, Perm, Offsets>>,
         type_list<T...>> fusion<Backend, type_list<run_kernel<node<ops::expert_linear<Slots, E>, X, W, Perm, Offsets>>,
                                                    materialize<Y>, T...>>{};
@@ -80,17 +77,18 @@ requires(detail::is_map_of<Y, node<ops::expert_linear<Slots, E>, X, W, Perm, Off
 /// Two products with the same rows, and a pointwise tree over both: one kernel.
 template <FusedExperts Backend, class Slots, class E, class X, class W, class V, class Perm, class Offsets, class Y,
           class... T>
-requires(detail::is_map_of<Y, node<ops::expert_linear<Slots, E>, X, W, Perm, Offsets>,
-                           node<ops::expert_linear<Slots, E>, X, V, Perm, Offsets>>)  //
+requires(is_map_of<Y, node<ops::expert_linear<Slots, E>, X, W, Perm, Offsets>,
+                   node<ops::expert_linear<Slots, E>, X, V, Perm, Offsets>>)  //
     inline constexpr fused_as<
-        detail::expert_map<Slots, Y,
-                           type_list<node<ops::expert_linear<Slots, E>, X, W, Perm, Offsets>,
-                                     node<ops::expert_linear<Slots, E>, X, V, Perm, Offsets>>,
-                           X, W, V, Perm, Offsets>,
+        expert_map<Slots, Y,
+                   type_list<node<ops::expert_linear<Slots, E>, X, W, Perm, Offsets>,
+                             node<ops::expert_linear<Slots, E>, X, V, Perm, Offsets>>,
+                   X, W, V, Perm, Offsets>,
         type_list<node<ops::expert_linear<Slots, E>, X, W, Perm, Offsets>,
                   node<ops::expert_linear<Slots, E>, X, V, Perm, Offsets>>,
         type_list<T...>> fusion<Backend, type_list<run_kernel<node<ops::expert_linear<Slots, E>, X, W, Perm, Offsets>>,
                                                    run_kernel<node<ops::expert_linear<Slots, E>, X, V, Perm, Offsets>>,
                                                    materialize<Y>, T...>>{};
 
+}  // namespace detail
 }  // namespace headmix

@@ -128,14 +128,13 @@ constexpr auto fused_route(choice<S, K>*) {
   return static_cast<fused_as<route, typename values::further, filter<Steps, typename values::is_left>>>(nullptr);
 }
 
-}  // namespace detail
-
 /// A router's product, its scores and the choice among them: one kernel.
 template <class Backend, class X, class W, class... T>
 requires(FusedRoute<Backend>&& X::kind_of == kind::real && W::kind_of == kind::real &&
-         detail::IsRouted<node<ops::matmul<kind::accumulator>, X, W>, type_list<T...>>)  //
+         IsRouted<node<ops::matmul<kind::accumulator>, X, W>, type_list<T...>>)  //
     inline constexpr auto fusion<Backend, type_list<run_kernel<node<ops::matmul<kind::accumulator>, X, W>>, T...>> =
-        detail::fused_route<node<ops::matmul<kind::accumulator>, X, W>, X, W, type_list<T...>>(
-            detail::choice_from<node<ops::matmul<kind::accumulator>, X, W>>(static_cast<type_list<T...>*>(nullptr)));
+        fused_route<node<ops::matmul<kind::accumulator>, X, W>, X, W, type_list<T...>>(
+            choice_from<node<ops::matmul<kind::accumulator>, X, W>>(static_cast<type_list<T...>*>(nullptr)));
 
+}  // namespace detail
 }  // namespace headmix

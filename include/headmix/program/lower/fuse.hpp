@@ -60,11 +60,10 @@ Steps steps_of(fused_program<Steps, Further>*);
 template <class Steps, class Further>
 Further further_of(fused_program<Steps, Further>*);
 
-}  // namespace detail
-
 /// Steps, fused as far as Backend has the kernels.
 template <class Backend, class Steps>
 using fuse = decltype(detail::steps_of(detail::pack<detail::fused_for<Backend, Steps>>()));
+}  // namespace detail
 /// The values that fused kernels write only if they are read.
 template <class Backend, class Steps>
 using written_if_read = decltype(detail::further_of(detail::pack<detail::fused_for<Backend, Steps>>()));

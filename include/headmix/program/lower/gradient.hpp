@@ -49,6 +49,7 @@ struct wanted_leaves<gradients_by<L...>, Leaves> {
 
 // ---- how ----
 
+namespace detail {
 /// The gradient of the objective by root R, an argument of backward().
 template <Expr R>
 struct output_gradient {
@@ -60,7 +61,6 @@ struct output_gradient {
   static constexpr bool grad = false;
 };
 
-namespace detail {
 /// The readers of each node: reader[begin[i]] .. reader[end[i] - 1] read node i, in the program's order.
 template <std::size_t Nodes, std::size_t Edges>
 struct reader_table {
@@ -98,7 +98,6 @@ constexpr auto active_nodes(std::array<int, Nodes> const& operands, std::array<s
   }
   return active;
 }
-}  // namespace detail
 
 /// The graph of a program: roots, and the leaves of Mode by which gradients are computed.
 template <class Roots, class Mode>
@@ -107,8 +106,6 @@ struct graph {
   using mode = Mode;
   using nodes = nodes_of<Roots>;
 };
-
-namespace detail {
 
 template <class G>
 using nodes_in = typename G::nodes;
@@ -165,7 +162,6 @@ template <class E>
 inline constexpr kind gradient_kind = E::kind_of;
 template <class E>
 requires(E::op::rounds_gradient) inline constexpr kind gradient_kind<E> = kind::real;
-}  // namespace detail
 
 /// The gradient by node `Number` of the graph, in a buffer. The number keeps types short.
 template <class G, int Number>
@@ -178,8 +174,6 @@ struct adjoint {
   static constexpr form form_of = form::let;
   static constexpr bool grad = false;
 };
-
-namespace detail {
 
 /// The gradient by a node: none without terms; the sum itself if it is read element by element or moved, else a buffer.
 enum class gradient_form { none, sum, buffer };
@@ -351,11 +345,10 @@ template <class G, class Steps, class Leaves>
 using sinks_visited =
     list_of<decltype(visit_each_sink<G, count_of_types<Leaves>::value>::template after<Steps>(detail::pack<Leaves>()))>;
 
-}  // namespace detail
-
 /// Forward steps followed by those of the backward pass, one accumulation for each wanted leaf. Leaves that were used
 /// last come first, so that gradients have short lifetimes.
 template <class Forward, class G>
 using schedule_gradients = detail::sinks_visited<G, Forward, reverse<detail::wanted_in<G>>>;
+}  // namespace detail
 
 }  // namespace headmix

@@ -13,19 +13,22 @@ struct roots {
   using list = type_list<R...>;
 };
 
+namespace detail {
 /// The only operand of a view, an output or an alias.
 template <Expr E>
 using operand_of = first_in<typename E::args>;
+}  // namespace detail
 
 /// A let without a buffer: its expression has one of the same kind.
 template <class E>
-concept Alias = Expr<E> &&(E::form_of == form::let) && (count_of_types<terms<E>>::value == 1) &&
-                !Pointwise<first_in<terms<E>>> && (first_in<terms<E>>::kind_of == E::kind_of);
+concept Alias = Expr<E> &&(E::form_of == detail::form::let) && (detail::count_of_types<detail::terms<E>>::value == 1) &&
+                !Pointwise<detail::first_in<detail::terms<E>>> &&
+                (detail::first_in<detail::terms<E>>::kind_of == E::kind_of);
 
 /// True for values that a step of their own writes.
 template <class E>
-concept Stored = Expr<E> &&
-    (E::form_of == form::kernel || E::form_of == form::output || (E::form_of == form::let && !Alias<E>));
+concept Stored = Expr<E> &&(E::form_of == detail::form::kernel || E::form_of == detail::form::output ||
+                            (E::form_of == detail::form::let && !Alias<E>));
 
 namespace detail {
 
@@ -51,15 +54,14 @@ requires(std::is_base_of_v<ops::reshape, typename E::op> && !gapless<operand_of<
   using type = node<ops::identity, operand_of<E>>;
 };
 
-}  // namespace detail
-
 /// The source of a view: its operand, or a copy of the operand if a reshape needs rows without gaps.
 template <Expr E>
 using source_of = typename detail::source<E>::type;
+}  // namespace detail
 
 /// A term that its kernel can add to the buffer of the sum.
 template <class E>
-concept AddsInPlace = Expr<E> &&(E::form_of == form::kernel) && (E::op::accumulates) && (E::op::outputs == 1);
+concept AddsInPlace = Expr<E> &&(E::form_of == detail::form::kernel) && (E::op::accumulates) && (E::op::outputs == 1);
 
 namespace detail {
 
@@ -221,8 +223,6 @@ struct is_leaf {
   static constexpr bool value = Leaf<E>;
 };
 
-}  // namespace detail
-
 /// Steps followed by those that store the listed values.
 template <class Steps, class List>
 using schedule = detail::operands_visited<Steps, true, List>;
@@ -230,9 +230,10 @@ using schedule = detail::operands_visited<Steps, true, List>;
 /// Every distinct expression below the roots, operands first.
 template <class Roots>
 using nodes_of = detail::all_collected<type_list<>, typename Roots::list>;
+}  // namespace detail
 
 /// The leaves below the roots, in order of first use.
 template <class Roots>
-using leaves_of = filter<nodes_of<Roots>, detail::is_leaf>;
+using leaves_of = detail::filter<detail::nodes_of<Roots>, detail::is_leaf>;
 
 }  // namespace headmix

@@ -55,9 +55,9 @@ HEADMIX_INLINE void Binding::bind_leaf(std::size_t leaf, untyped_view const& val
   check_gradient(leaf, value, gradient);
   untyped_view& mine = values_[leaf];
   if (!bound_[leaf] || !same_extents(mine, value) || mine.contiguous() != value.contiguous()) {
-    state_->fall_back(stage::bound, "was bound to memory of other extents", leaf);
+    state_->fall_back(program_stage::bound, "was bound to memory of other extents", leaf);
   } else if (!same_view(mine, value)) {
-    state_->fall_back(stage::planned, "was bound to other memory", leaf);
+    state_->fall_back(program_stage::planned, "was bound to other memory", leaf);
   }
   mine = value;
   bound_[leaf] = true;
@@ -77,7 +77,7 @@ HEADMIX_INLINE untyped_view const& Binding::leaf_gradient(std::size_t leaf) cons
 HEADMIX_INLINE void Binding::set_size(std::size_t size, Index n) {
   if (0 > n) fail("size ", size_name(size), " must not be negative; found ", n);
   if (n > max_elements) fail("size ", size_name(size), ": expected at most ", max_elements, ", found ", n);
-  if (given_[size] != n) state_->fall_back(stage::bound, "a size was set");
+  if (given_[size] != n) state_->fall_back(program_stage::bound, "a size was set");
   given_[size] = sizes_.value[size] = n;
   find_shares();
 }
@@ -88,7 +88,7 @@ HEADMIX_INLINE void Binding::own_terms(std::vector<Index>& terms) {
 }
 
 HEADMIX_INLINE void Binding::agree(std::vector<Index> const& sums) {
-  if (rank_sizes_.agree(sums)) state_->fall_back(stage::bound, "other sizes were bound on another rank");
+  if (rank_sizes_.agree(sums)) state_->fall_back(program_stage::bound, "other sizes were bound on another rank");
 }
 
 HEADMIX_INLINE void Binding::set_received(int size, Index n) {
@@ -189,7 +189,7 @@ HEADMIX_INLINE void Binding::check_has_run(char const* what) const {
 
 HEADMIX_INLINE bound_sizes Binding::certain_sizes() const {
   bound_sizes certain = sizes_;
-  if (state_->at() >= stage::planned) return certain;
+  if (state_->at() >= program_stage::planned) return certain;
   certain.value = given_;
   if (certain.tokens.count > 0) certain.value[tokens_size] = certain.tokens.rows;
   if (certain.context.count > 0) certain.value[context_size] = certain.context.rows;
@@ -263,9 +263,9 @@ HEADMIX_INLINE void Binding::set_segments(segments& mine, std::size_t size, segm
   // Kernels may cut even and ragged sequences differently, and so need other scratch memory.
   bool const same_form = (mine.offsets == nullptr) == (s.offsets == nullptr);
   if (mine.rows != s.rows || mine.count != s.count || !same_form) {
-    state_->fall_back(stage::bound, "other sequences were bound");
+    state_->fall_back(program_stage::bound, "other sequences were bound");
   } else if (mine.offsets != s.offsets || mine.past != s.past) {
-    state_->fall_back(stage::placed, "other sequences were bound");
+    state_->fall_back(program_stage::placed, "other sequences were bound");
   }
   mine = s;
   sizes_.value[size] = s.rows;

@@ -73,7 +73,7 @@ HEADMIX_INLINE void Plan::set_workspace(std::span<std::byte> memory, State& stat
   }
   if (memory.data() == workspace_.data() && memory.size() == workspace_.size()) return;
   workspace_ = memory;
-  state.fall_back(stage::planned, "another workspace was bound");
+  state.fall_back(program_stage::planned, "another workspace was bound");
 }
 
 HEADMIX_INLINE void Plan::place(std::span<untyped_view> values) const {

@@ -56,7 +56,7 @@ class Runner {
 
   std::size_t workspace_bytes() {
     hooks_.agree_on_sizes(binding_);
-    if (state_.at() < stage::planned) plan();
+    if (state_.at() < program_stage::planned) plan();
     return plan_.bytes();
   }
   /// @param p  null for none
@@ -67,17 +67,17 @@ class Runner {
     state_.begin_forward();
     begin_pass();
     hooks_.begin_forward(binding_);
-    if (state_.at() < stage::planned) plan();
-    if (state_.at() < stage::placed) {
+    if (state_.at() < program_stage::planned) plan();
+    if (state_.at() < program_stage::placed) {
       binding_.check_outside(plan_.workspace());
       plan_.place(binding_.values());
       derive();
-      state_.reach(stage::placed);
+      state_.reach(program_stage::placed);
     }
     binding_.check_memory();
     check_numbers();
     run(0, program_->forward_calls);
-    state_.reach(stage::forward_done);
+    state_.reach(program_stage::forward_done);
   }
   /// Fails unless backward() may run with such arguments.
   void check_backward(untyped_view const& result, untyped_view const& dy, std::span<double const> weights) const {
@@ -94,7 +94,7 @@ class Runner {
   void backward(untyped_view const& dy, std::span<double const> weights) {
     begin_pass();
     binding_.check_outside(plan_.workspace());  // gradients may have been bound since
-    state_.reach(stage::forward_done);
+    state_.reach(program_stage::forward_done);
     std::size_t bound = 0;
     bool changed = false;
     auto const bind_output_gradient = [&](untyped_view const& value) {
@@ -122,7 +122,7 @@ class Runner {
     for (std::size_t const n : unwritten_) {  // the roots do not depend on the leaf
       backend_->map(typed<scalar>(binding_.values()[n]), tree_number<accumulator>{0}, false);
     }
-    state_.reach(stage::backward_done);
+    state_.reach(program_stage::backward_done);
   }
 
  private:
@@ -159,7 +159,7 @@ class Runner {
       plan_.set_scratch(c, scratch == nullptr ? 0 : scratch(context({}), values_for(c)));
     }
     plan_.lay_out(binding_.values());
-    state_.reach(stage::planned);
+    state_.reach(program_stage::planned);
   }
   /// Computes the values that need no kernel.
   void derive() {
