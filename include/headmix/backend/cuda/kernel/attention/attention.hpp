@@ -12,6 +12,7 @@
 #include "headmix/backend/cuda/kernel/attention/plain_tile.hpp"
 #include "headmix/backend/cuda/kernel/attention/tensor_tile.hpp"
 #include "headmix/backend/cuda/kernel/attention/warpgroups.hpp"
+#include "headmix/backend/cuda/tuning.hpp"
 
 HEADMIX_QUIET_BOUNDS
 
@@ -300,6 +301,12 @@ struct attention_tensor {
   }
 };
 
+/// attention_tensor with its tuned tile.
+template <AttentionMask Mask, class Map, int width>
+using tuned_attention_tensor =
+    attention_tensor<Mask, Map, width, tuning::sm80::attention<width>.m, tuning::sm80::attention<width>.keys,
+                     tuning::sm80::attention<width>.stages>;
+
 /// Scratch bytes of attention.
 template <class T, class Map>
 [[nodiscard]] std::size_t attention_scratch_bytes(attention_forward<T, Map> const&) {
@@ -365,8 +372,8 @@ void attention(Queue& queue, attention_forward<T, Map> const& p, std::type_ident
         queue.launch(kernel, kernel.blocks());
       };
       if (!attention_by_warpgroups<Mask>(queue, p, gated, divisors, scale)) {
-        if (x.head_dim == 64) launch(attention_tensor<Mask, Map, 64, 2, 64, 2>{});
-        if (x.head_dim == 128) launch(attention_tensor<Mask, Map, 128, 2, 48, 1>{});
+        if (x.head_dim == 64) launch(tuned_attention_tensor<Mask, Map, 64>{});
+        if (x.head_dim == 128) launch(tuned_attention_tensor<Mask, Map, 128>{});
       }
       if (p.dropout.key == nullptr) return;
     }

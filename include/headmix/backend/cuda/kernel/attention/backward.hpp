@@ -15,27 +15,20 @@
 #include "headmix/backend/cuda/kernel/attention/key_gradient_warpgroups.hpp"
 #include "headmix/backend/cuda/kernel/attention/query_gradient.hpp"
 #include "headmix/backend/cuda/kernel/attention/query_gradient_warpgroups.hpp"
+#include "headmix/backend/cuda/tuning.hpp"
 
 namespace headmix::cuda_kernels {
 
 /// The tensor-core kernels for d_k and d_v, and d_q, of heads of this width. Those with `narrow` tiles fit in the 99
 /// KiB of a block on compute capability 8.6, 8.9 and 12.0.
 template <AttentionMask Mask, class Map, int width, bool narrow>
-struct attention_gradient_tensor;
-template <AttentionMask Mask, class Map, bool narrow>
-struct attention_gradient_tensor<Mask, Map, 64, narrow> {
-  using of_keys = attention_key_gradient_tensor<Mask, Map, 64, 2, 64>;
-  using of_queries = attention_query_gradient_tensor<Mask, Map, 64, 2, Map::identity ? 64 : 32, 1>;
-};
-template <AttentionMask Mask, class Map>
-struct attention_gradient_tensor<Mask, Map, 128, false> {
-  using of_keys = attention_key_gradient_tensor<Mask, Map, 128, 4, 64>;
-  using of_queries = attention_query_gradient_tensor<Mask, Map, 128, 2, 64, 2>;
-};
-template <AttentionMask Mask, class Map>
-struct attention_gradient_tensor<Mask, Map, 128, true> {
-  using of_keys = attention_key_gradient_tensor<Mask, Map, 128, 2, 32>;
-  using of_queries = attention_query_gradient_tensor<Mask, Map, 128, 1, 64, 2>;
+struct attention_gradient_tensor {
+  static constexpr tuning::sm80::key_gradient_tile key_tile = tuning::sm80::key_gradient<width, narrow>;
+  static constexpr tuning::sm80::query_gradient_tile query_tile =
+      tuning::sm80::query_gradient<width, narrow, !Map::identity>;
+  using of_keys = attention_key_gradient_tensor<Mask, Map, width, key_tile.pairs, key_tile.rows>;
+  using of_queries =
+      attention_query_gradient_tensor<Mask, Map, width, query_tile.m, query_tile.keys, query_tile.groups>;
 };
 /// Calls f with the kernels that fit in a block of the queue's device.
 template <AttentionMask Mask, class Map, int width, class Queue, class F>

@@ -11,6 +11,7 @@
 #include "headmix/backend/cuda/kernel/attention/clear.hpp"
 #include "headmix/backend/cuda/kernel/attention/plain_tile.hpp"
 #include "headmix/backend/cuda/kernel/rows/sequence.hpp"
+#include "headmix/backend/cuda/tuning.hpp"
 
 HEADMIX_QUIET_BOUNDS
 
@@ -26,7 +27,7 @@ template <class T>
 /// Appends keys and values of new tokens to the cache. A thread has a column of a token.
 template <class T>
 struct append_to_cache {
-  static constexpr int threads = 256;
+  static constexpr int threads = tuning::element_threads;
   static constexpr bool cooperative = false;
   static constexpr int shared_bytes = 0;
 
@@ -48,12 +49,12 @@ struct append_to_cache {
 
 /// The parts of the keys, and the scratch memory of their sums.
 struct cached_parts {
-  static constexpr Index keys = 256;
+  static constexpr Index keys = tuning::decoding.part_keys;
   Index count;  ///< parts of a sequence of the cache's largest length
 
   /// The number of parts with their own blocks: all if there are few rows, otherwise 1.
   [[nodiscard]] static cached_parts split(attention_extents const& x, cache_pages const& pages) {
-    return {rows(x) <= 1024 ? blocks_for(pages.positions(), keys) : 1};
+    return {rows(x) <= tuning::decoding.split_rows ? blocks_for(pages.positions(), keys) : 1};
   }
   /// The number of rows of all lists.
   [[nodiscard]] static Index rows(attention_extents const& x) {
@@ -183,7 +184,7 @@ struct cached_attention_part {
 template <class T>
 struct cached_attention_merge {
   using wide = accumulator_t<T>;
-  static constexpr int threads = 64;
+  static constexpr int threads = tuning::decoding.merge_threads;
   static constexpr bool cooperative = false;
   static constexpr int shared_bytes = 0;
 
@@ -262,7 +263,7 @@ void cached_attention(Queue& queue, attention_forward<T, Map> const& p, attentio
 template <class T>
 struct cached_mean_kernel {
   using sum_type = std::conditional_t<(sizeof(T) >= 4), double, float>;  // a double takes two cached numbers
-  static constexpr int threads = 128;
+  static constexpr int threads = tuning::cached_mean_threads;
   static constexpr bool cooperative = false;
   static constexpr int shared_bytes = 0;
 

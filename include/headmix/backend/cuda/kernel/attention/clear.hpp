@@ -3,6 +3,7 @@
 // The result of attention for slots without a head.
 
 #include "headmix/backend/cuda/kernel/rows/collective.hpp"
+#include "headmix/backend/cuda/tuning.hpp"
 #include "headmix/core/scalar.hpp"
 #include "headmix/core/view.hpp"
 
@@ -12,10 +13,11 @@ namespace headmix::cuda_kernels {
 /// Eight lanes per row.
 template <class T>
 struct attention_clear {
-  static constexpr int threads = 256, threads_per_row = 8, rows_at_once = threads / threads_per_row;
+  static constexpr int threads = tuning::clear_threads, threads_per_row = tuning::row_lanes,
+                       rows_at_once = threads / threads_per_row;
   static constexpr bool cooperative = false;
   static constexpr int shared_bytes = 0;
-  static constexpr Index most_blocks = 256;
+  static constexpr Index max_blocks = tuning::clear_blocks;
 
   view<T> o, gated;
   view<accumulator_t<T>> lse;
@@ -25,7 +27,7 @@ struct attention_clear {
 
   [[nodiscard]] Index blocks() const {
     Index const n = blocks_for(count, rows_at_once);
-    return n < most_blocks ? n : most_blocks;
+    return n < max_blocks ? n : max_blocks;
   }
 
   template <class Device>

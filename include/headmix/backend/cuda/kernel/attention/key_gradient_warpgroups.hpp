@@ -11,6 +11,7 @@
 #include "headmix/backend/cuda/kernel/attention/key_gradient.hpp"
 #include "headmix/backend/cuda/kernel/attention/ring.hpp"
 #include "headmix/backend/cuda/kernel/products/stage_ring.hpp"
+#include "headmix/backend/cuda/tuning.hpp"
 #include "headmix/backend/cuda/warpgroup.hpp"
 
 HEADMIX_QUIET_BOUNDS
@@ -25,7 +26,10 @@ struct attention_key_gradient_warpgroups {
                 "headmix: warpgroups compute attention without score maps, with heads of 64 or 128");
   static constexpr int threads = 3 * warpgroup_threads;
   static constexpr bool cooperative = true, warpgroups = true;
-  static constexpr int keys = 128, rows = 64, stages = 4, panels = width / panel_columns;
+  static constexpr int keys = 128, panels = width / panel_columns;
+  static constexpr int rows = tuning::sm90a::key_gradient.rows, stages = tuning::sm90a::key_gradient.stages;
+  static constexpr int producer_registers = tuning::sm90a::key_gradient.registers.producer;
+  static constexpr int consumer_registers = tuning::sm90a::key_gradient.registers.consumer;
   static constexpr int warpgroup_keys = keys / 2;
   static constexpr int key_bytes = keys * width * 2, row_bytes = rows * width * 2;
   static constexpr int key_panel_bytes = keys * panel_row_bytes, row_panel_bytes = rows * panel_row_bytes;
@@ -40,8 +44,9 @@ struct attention_key_gradient_warpgroups {
   static constexpr int row_offsets_at = block_state_at + 12 * 4;  ///< of two tiles
   static constexpr int shared_bytes = row_offsets_at + 2 * 3 * rows * 4;
   static constexpr int producers = 4, consumers = 8;  ///< warps
-  static constexpr int tiles_in_flight = 2;           ///< tiles in flight when the next one is begun
-  static constexpr int warpgroup_barrier = 1;         ///< and the next two: of one warpgroup
+  static constexpr int tiles_in_flight =
+      tuning::sm90a::key_gradient.in_flight;   ///< tiles in flight when the next one is begun
+  static constexpr int warpgroup_barrier = 1;  ///< and the next two: of one warpgroup
   /// State of a stage: its rows see every key, or not all do, or it marks the end.
   static constexpr int covered = 1, partial = 0, end = -1;
 
@@ -74,11 +79,11 @@ struct attention_key_gradient_warpgroups {
     }
     device.sync();
     if (device.warpgroup() == 0) {
-      device.template setmaxnreg_dec<40>();
+      device.template setmaxnreg_dec<producer_registers>();
       if (device.thread() == 0) load_keys(device, all_keys.begin + first_key, all_keys.col);
       produce(device, block_state);
     } else {
-      device.template setmaxnreg_inc<232>();
+      device.template setmaxnreg_inc<consumer_registers>();
       consume(device, block_state);
     }
   }

@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "headmix/backend/cuda/kernel/attention/backward.hpp"
+#include "headmix/backend/cuda/tuning.hpp"
 
 HEADMIX_QUIET_BOUNDS
 
@@ -243,7 +244,7 @@ struct attention_operand_sums_tensor {
 /// adds the sums of all heads.
 template <class Wide, int operands>
 struct attention_add_operand_sums {
-  static constexpr int threads = 256;
+  static constexpr int threads = tuning::operand_sum_threads;
   static constexpr bool cooperative = true;
   static constexpr int shared_bytes = threads * static_cast<int>(sizeof(Wide));
 
@@ -325,8 +326,9 @@ void compute_operand_sums(Queue& queue, attention_backward<T, Map> const& p,
         K const kernel{p, statistics, sums, query_tiles(x, K::rows, sizeof(T)), divisors, scale};
         queue.launch(kernel, kernel.blocks());
       };
-      if (x.head_dim == 64) launch(attention_operand_sums_tensor<Mask, Map, 64, 1, 32>{});
-      if (x.head_dim == 128) launch(attention_operand_sums_tensor<Mask, Map, 128, 1, 32>{});
+      constexpr int m = tuning::sm80::operand_sums.m, keys = tuning::sm80::operand_sums.keys;
+      if (x.head_dim == 64) launch(attention_operand_sums_tensor<Mask, Map, 64, m, keys>{});
+      if (x.head_dim == 128) launch(attention_operand_sums_tensor<Mask, Map, 128, m, keys>{});
       if (p.dropout.key == nullptr) return;
     }
   }

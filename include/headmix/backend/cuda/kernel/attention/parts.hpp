@@ -8,6 +8,7 @@
 
 #include "headmix/backend/cuda/kernel/attention/tile.hpp"
 #include "headmix/backend/cuda/kernel/products/matrix_tile.hpp"
+#include "headmix/backend/cuda/tuning.hpp"
 
 HEADMIX_QUIET_BOUNDS
 
@@ -23,27 +24,26 @@ struct attention_parts {
     return count == 1 ? 0 : static_cast<std::size_t>(2 * count * rows * cols) * sizeof(float);
   }
 };
-/// The number of parts: enough for 4096 warps, up to eight, unless parts become short; a function of extents alone.
-/// `even`: all blocks have equal work, one at a time per multiprocessor. Then it is the smallest number that leaves at
-/// most a tenth of Hopper's 132 multiprocessors idle; 132 for every device, so that sums do not depend on the device.
+/// The number of parts, a function of extents alone. `even`: all blocks have equal work, one at a time per
+/// multiprocessor.
 [[nodiscard]] inline attention_parts attention_parts_of(attention_extents const& x, Index keys, Index rows, Index warps,
                                                         bool even) {
-  constexpr Index most = 8, processors = 132;
+  constexpr tuning::row_splits t = tuning::key_gradient_splits;
   Index const blocks = key_tiles(x, keys, 2).count();
   Index const tiles = x.queries.count == 0 ? 0 : x.queries.rows / x.queries.count * rows_per_kv_head(x) / rows;
-  Index parts = blocks == 0 ? 1 : 4096 / (blocks * warps);
-  for (Index few = 1; even && few <= most; ++few) {
-    if (10 * few * blocks < 9 * processors * blocks_for(few * blocks, processors)) continue;
+  Index parts = blocks == 0 ? 1 : t.warps / (blocks * warps);
+  for (Index few = 1; even && few <= t.max_splits; ++few) {
+    if (10 * few * blocks < 9 * t.multiprocessors * blocks_for(few * blocks, t.multiprocessors)) continue;
     parts = few;
     break;
   }
-  parts = (std::clamp)((std::min)(parts, tiles / 4), Index{1}, most);
+  parts = (std::clamp)((std::min)(parts, tiles / t.min_tiles), Index{1}, t.max_splits);
   return {nullptr, parts, x.keys.rows, x.kv_heads * x.head_dim};
 }
 
 /// d_k and d_v = the sums of the parts, in order; a gradient with null data is not computed. Rows are aligned.
 struct attention_add_parts {
-  static constexpr int threads = 256;
+  static constexpr int threads = tuning::element_threads;
   static constexpr bool cooperative = false;
   static constexpr int shared_bytes = 0;
 

@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "headmix/backend/cuda/kernel/attention/tile.hpp"
+#include "headmix/backend/cuda/tuning.hpp"
 #include "headmix/core/random.hpp"
 
 HEADMIX_QUIET_BOUNDS
@@ -22,9 +23,10 @@ struct plain_tile {
   static constexpr int pitch = depth + 1;  ///< no bank conflicts when threads read columns
 };
 
-/// Output columns per block; wider heads take several blocks. Half as many for double, which takes twice the registers.
+/// Output columns per block; wider heads take several blocks.
 template <class Wide>
-inline constexpr int plain_columns = std::is_same_v<Wide, double> ? 64 : 128;
+inline constexpr int plain_columns =
+    std::is_same_v<Wide, double> ? tuning::plain_double_columns : tuning::plain_columns;
 
 /// Row offsets of a tile: those of a list are computed once and kept in shared memory.
 template <class T, class Pointer>

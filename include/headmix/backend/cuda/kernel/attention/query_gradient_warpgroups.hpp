@@ -9,6 +9,7 @@
 #include "headmix/backend/cuda/kernel/attention/ring.hpp"
 #include "headmix/backend/cuda/kernel/attention/statistics.hpp"
 #include "headmix/backend/cuda/kernel/attention/tensor_tile.hpp"
+#include "headmix/backend/cuda/tuning.hpp"
 #include "headmix/backend/cuda/warpgroup.hpp"
 
 HEADMIX_QUIET_BOUNDS
@@ -28,6 +29,8 @@ struct attention_query_gradient_warpgroups {
   static constexpr int threads = block::threads, rows = block::rows, keys = block::keys,
                        warpgroup_rows = block::warpgroup_rows;
   static constexpr int statistics_at = block::end;  ///< shift, then delta; registers are scarce
+  static constexpr int producer_registers = tuning::sm90a::query_gradient_registers.producer;
+  static constexpr int consumer_registers = tuning::sm90a::query_gradient_registers.consumer;
   static constexpr int shared_bytes = statistics_at + 2 * rows * 4;
   static constexpr int warpgroup_barrier = 1;  ///< and the next one: of one consumer
 
@@ -43,10 +46,11 @@ struct attention_query_gradient_warpgroups {
   template <class Device>
   HEADMIX_DEVICE void operator()(Device& device) const {
     if (p.dropout.on()) return;  // left to the plain kernel
-    block::template run<24, 240>(device, p.extents, tiles, divisors, map_of_k, map_of_v,
-                                 [&](tile_visible_range const& visible_range, int begin, int count) {
-                                   consume(device, visible_range, begin, count);
-                                 });
+    block::template run<producer_registers, consumer_registers>(
+        device, p.extents, tiles, divisors, map_of_k, map_of_v,
+        [&](tile_visible_range const& visible_range, int begin, int count) {
+          consume(device, visible_range, begin, count);
+        });
   }
 
  private:

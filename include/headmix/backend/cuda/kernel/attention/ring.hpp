@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "headmix/backend/cuda/kernel/attention/tensor_tile.hpp"
+#include "headmix/backend/cuda/tuning.hpp"
 #include "headmix/backend/cuda/warpgroup.hpp"
 
 HEADMIX_QUIET_BOUNDS
@@ -201,9 +202,9 @@ HEADMIX_DEVICE void for_each_panel_chunk(Device& device, int at, int warp_row, F
 /// gradient of queries. Its memory starts at byte `begin` of shared memory.
 template <AttentionMask Mask, int width, sanitized_tiles to_sanitize, int begin>
 struct attention_row_block {
-  static constexpr int threads = 3 * warpgroup_threads, rows = 128, keys = 128;
+  static constexpr int threads = 3 * warpgroup_threads, rows = 128, keys = tuning::sm90a::attention.keys;
   static constexpr int warpgroup_rows = rows / 2;
-  using ring = attention_ring<keys, width, 2, to_sanitize, 8, begin>;
+  using ring = attention_ring<keys, width, tuning::sm90a::attention.stages, to_sanitize, 8, begin>;
   static constexpr int row_ranges_at = ring::end, row_offsets_at = row_ranges_at + 3 * rows * 4,
                        end = row_offsets_at + 2 * rows * 4;
 

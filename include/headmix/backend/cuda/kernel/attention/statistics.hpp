@@ -4,6 +4,7 @@
 
 #include "headmix/backend/cuda/kernel/attention/tile.hpp"
 #include "headmix/backend/cuda/kernel/products/matrix_tile.hpp"
+#include "headmix/backend/cuda/tuning.hpp"
 
 namespace headmix::cuda_kernels {
 
@@ -31,10 +32,10 @@ struct attention_gated_gradient {
 template <class T>
 struct attention_compute_statistics {
   using wide = accumulator_t<T>;
-  static constexpr int threads = 128;
+  static constexpr int threads = tuning::statistics_threads;
   static constexpr bool cooperative = true;
   static constexpr int shared_bytes = 0;
-  static constexpr int threads_per_row = 8;
+  static constexpr int threads_per_row = tuning::row_lanes;
 
   view<T const> o, d_o;
   attention_gated_gradient<T> gated;  ///< computes d_o

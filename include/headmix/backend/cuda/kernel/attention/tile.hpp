@@ -10,6 +10,7 @@
 
 #include "headmix/backend/cuda/kernel/divisor.hpp"
 #include "headmix/backend/cuda/kernel/rows/collective.hpp"
+#include "headmix/backend/cuda/tuning.hpp"
 #include "headmix/contract/attention_problem.hpp"
 #include "headmix/contract/mask.hpp"
 #include "headmix/core/scalar.hpp"
@@ -133,12 +134,12 @@ struct attention_tiles {
   };
 };
 
-/// The number of pairs of sequence and head whose keys and values (or rows and gradients) fit in 16 MiB.
+/// The number of pairs of sequence and head whose keys and values (or rows and gradients) fit in the L2 cache.
 [[nodiscard]] inline Index interleaved_pairs(segments const& tokens, Index per_token, Index head_dim,
                                              std::size_t bytes) {
   if (tokens.count == 0) return 1;
   Index const each = 2 * (tokens.rows / tokens.count) * per_token * head_dim * static_cast<Index>(bytes);
-  Index const n = (Index{16} << 20) / (each > 0 ? each : 1);
+  Index const n = tuning::interleaved_bytes / (each > 0 ? each : 1);
   return n > 1 ? n : 1;
 }
 /// Rows of a token that read the same key/value head; if heads are chosen, on average.

@@ -11,6 +11,7 @@
 
 #include "headmix/backend/cuda/kernel/attention/ring.hpp"
 #include "headmix/backend/cuda/kernel/attention/tensor_tile.hpp"
+#include "headmix/backend/cuda/tuning.hpp"
 #include "headmix/backend/cuda/warpgroup.hpp"
 
 HEADMIX_QUIET_BOUNDS
@@ -29,6 +30,9 @@ struct attention_warpgroups {
   static constexpr int threads = block::threads, rows = block::rows, keys = block::keys,
                        warpgroup_rows = block::warpgroup_rows;
   static constexpr int shared_bytes = block::end;
+  static constexpr int producer_registers = tuning::sm90a::attention.registers.producer;
+  static constexpr int consumer_registers = tuning::sm90a::attention.registers.consumer;
+  static constexpr float rescale_threshold = tuning::sm90a::attention.rescale_threshold;
   static constexpr int scheduler_barrier = 1;  ///< and the next one: the turn of a consumer
   static constexpr int warpgroup_barrier = 3;  ///< and the next one: of one consumer
 
@@ -44,10 +48,11 @@ struct attention_warpgroups {
   template <class Device>
   HEADMIX_DEVICE void operator()(Device& device) const {
     if (p.dropout.on()) return;  // left to the plain kernel
-    block::template run<40, 232>(device, p.extents, tiles, divisors, map_of_k, map_of_v,
-                                 [&](tile_visible_range const& visible_range, int begin, int count) {
-                                   consume(device, visible_range, begin, count);
-                                 });
+    block::template run<producer_registers, consumer_registers>(
+        device, p.extents, tiles, divisors, map_of_k, map_of_v,
+        [&](tile_visible_range const& visible_range, int begin, int count) {
+          consume(device, visible_range, begin, count);
+        });
   }
 
  private:
@@ -105,7 +110,6 @@ struct attention_warpgroups {
     // Scores become exponentials; `rescale` multiplies the previous sums. While a row's maximum has not grown by more
     // than `rescale_threshold`, its sums stay relative to the older maximum: exponentials are then at most
     // 2^rescale_threshold, harmless in float and bfloat16, and if this holds for all rows of a warp no sum is rescaled.
-    constexpr float rescale_threshold = 8.f;
     bool rescales = true;
     auto const softmax_step = [&](int tile) {
       int const first = begin + tile * keys;

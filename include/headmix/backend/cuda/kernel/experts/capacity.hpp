@@ -3,12 +3,13 @@
 // Removes choices of experts that are full. One thread per slot.
 
 #include "headmix/backend/cuda/device.hpp"
+#include "headmix/backend/cuda/tuning.hpp"
 #include "headmix/core/view.hpp"
 
 namespace headmix::cuda_kernels {
 
 struct apply_capacity_kernel {
-  static constexpr int threads = 256;
+  static constexpr int threads = tuning::element_threads;
   static constexpr bool cooperative = false;
   static constexpr int shared_bytes = 0;
 
@@ -33,7 +34,8 @@ struct apply_capacity_kernel {
 template <class Queue>
 void apply_capacity(Queue& queue, view<Int> y, view<Int const> index, view<Int const> perm, view<Int const> offsets,
                     Index capacity) {
-  queue.launch(apply_capacity_kernel{y, index, perm, offsets, capacity}, blocks_for(perm.cols, 256));
+  queue.launch(apply_capacity_kernel{y, index, perm, offsets, capacity},
+               blocks_for(perm.cols, apply_capacity_kernel::threads));
 }
 
 }  // namespace headmix::cuda_kernels

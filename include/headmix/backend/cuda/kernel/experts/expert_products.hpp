@@ -10,6 +10,7 @@
 #include "headmix/backend/cuda/kernel/experts/grouped_slots.hpp"
 #include "headmix/backend/cuda/kernel/float_vector.hpp"
 #include "headmix/backend/cuda/kernel/products/matrix_tile.hpp"
+#include "headmix/backend/cuda/tuning.hpp"
 #include "headmix/backend/cuda/warpgroup.hpp"
 #include "headmix/contract/lowered_tree.hpp"
 #include "headmix/core/scalar.hpp"
@@ -110,15 +111,18 @@ struct expert_products {
   static_assert(product_columns % panel_columns == 0 && (products == 1 || !transposed),
                 "headmix: panels divide a warp's columns, and transposed weights go with one product");
   static constexpr int threads = 3 * warpgroup_threads;
+  static constexpr int producer_registers = tuning::sm90a::grouped_gemm.registers.producer;
+  static constexpr int consumer_registers = tuning::sm90a::grouped_gemm.registers.consumer;
   static constexpr bool cooperative = true, warpgroups = true;
-  static constexpr int rows = 256, depth = panel_columns;
+  static constexpr int rows = tuning::sm90a::grouped_gemm.rows, depth = panel_columns;
   static constexpr int warpgroup_rows = rows / 2, mma_rows = 64;  ///< per warpgroup, and per product
   static constexpr int a_bytes = rows * panel_row_bytes, b_bytes = depth * columns * 2;
   static constexpr int panels = transposed ? 1 : columns / panel_columns;  ///< of a tile of weights
   static constexpr int panel_rows = transposed ? columns : depth;
   static constexpr int consumers = 8;  ///< number of warps
   /// The largest shared memory of a block, whose end holds the offsets of the experts' slots, as far as they fit.
-  static constexpr int shared_bytes = 227 * 1024, max_begins = 1024, begins_at = shared_bytes - max_begins * 4;
+  static constexpr int shared_bytes = 227 * 1024, max_begins = tuning::sm90a::grouped_gemm.shared_offsets,
+                       begins_at = shared_bytes - max_begins * 4;
   using sums = float[2][columns / 8][4];
 
   Output output;

@@ -14,6 +14,7 @@
 #include "headmix/backend/cuda/kernel/experts/grouped_slots.hpp"
 #include "headmix/backend/cuda/kernel/products/gemm.hpp"
 #include "headmix/backend/cuda/kernel/products/matrix_tile.hpp"
+#include "headmix/backend/cuda/tuning.hpp"
 #include "headmix/core/scalar.hpp"
 #include "headmix/core/view.hpp"
 
@@ -21,7 +22,7 @@ namespace headmix::cuda_kernels {
 
 /// The expert of each slot, from the expert order; -1: none.
 struct find_slot_experts {
-  static constexpr int threads = 256;
+  static constexpr int threads = tuning::element_threads;
   static constexpr bool cooperative = false;
   static constexpr int shared_bytes = 0;
 
@@ -51,7 +52,7 @@ struct find_slot_experts {
 /// thread computes 8 elements.
 template <Half T>
 struct densify_slots {
-  static constexpr int threads = 256;
+  static constexpr int threads = tuning::element_threads;
   static constexpr bool cooperative = false;
   static constexpr int shared_bytes = 0;
 
@@ -153,7 +154,8 @@ struct dense_sum {
     if constexpr (Half<T>) {
       if (y.size() == 0 || w.size() == 0 || x.rows % y.rows != 0 || !stacked_vertically(w)) return;
       shape = {y.rows, w.count, w.rows, x.rows / y.rows};
-      applies = shape.possible() && w.count * w.rows * (y.cols + 512) < 512 * shape.per_row * y.cols;
+      constexpr Index cost = tuning::dense.element_cost;
+      applies = shape.possible() && w.count * w.rows * (y.cols + cost) < cost * shape.per_row * y.cols;
     }
   }
 };
@@ -172,8 +174,10 @@ struct dense_outer {
       if (y.size() == 0 || rows == 0 || all == rows || all % rows != 0 || x.count * g.count != 1) return;
       if (!(densifies_x ? stacked_vertically(y) : stacked_horizontally(y))) return;
       shape = {rows, y.count, densifies_x ? y.rows : y.cols, all / rows};
-      Index const other = densifies_x ? y.cols : y.rows, quotient = (std::min)(y.rows, y.cols) <= 64 ? 4 : 2;
-      applies = shape.possible() && y.count * (other + 512) < quotient * shape.per_row * other;
+      constexpr tuning::dense_experts t = tuning::dense;
+      Index const other = densifies_x ? y.cols : y.rows;
+      Index const work = (std::min)(y.rows, y.cols) <= t.narrow_side ? t.narrow_gradient_work : t.gradient_work;
+      applies = shape.possible() && y.count * (other + t.element_cost) < work * shape.per_row * other;
     }
   }
 };

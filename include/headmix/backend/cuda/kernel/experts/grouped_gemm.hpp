@@ -15,6 +15,7 @@
 #include "headmix/backend/cuda/kernel/plain_notice.hpp"
 #include "headmix/backend/cuda/kernel/products/matrix_tile.hpp"
 #include "headmix/backend/cuda/kernel/products/product_tile.hpp"
+#include "headmix/backend/cuda/tuning.hpp"
 #include "headmix/core/scalar.hpp"
 #include "headmix/core/view.hpp"
 
@@ -93,8 +94,9 @@ template <Half T, int columns, bool transposed>
 struct grouped_gemm_tensor {
   static constexpr int threads = 128;
   static constexpr bool cooperative = true;
-  // Two blocks fit in the 164 KiB of a multiprocessor of compute capability 8.0.
-  static constexpr int rows = 128, depth = columns > 64 ? 32 : 64, stages = columns > 64 ? 5 : 3;
+  static constexpr int rows = tuning::sm80::grouped_gemm<columns>.rows;
+  static constexpr int depth = tuning::sm80::grouped_gemm<columns>.depth;
+  static constexpr int stages = tuning::sm80::grouped_gemm<columns>.stages;
   static constexpr int a_bytes = rows * depth * 2, b_bytes = depth * columns * 2;
   static constexpr int shared_bytes = stages * (a_bytes + b_bytes);
   static_assert(rows * columns * 2 <= shared_bytes, "headmix: the result does not fit in shared memory");
@@ -220,18 +222,19 @@ void grouped_gemm(Queue& queue, view<T> y, std::type_identity_t<view<T const>> x
   auto const launch = [&](auto const& kernel) { queue.launch(kernel, kernel.blocks()); };
   if constexpr (Half<T>) {
     bool const aligned = x.count == 1 && y.count == 1 && w.rows > 0 && rows_are_aligned(x) && rows_are_aligned(y);
+    constexpr int wide = tuning::sm80::gemm_columns, narrow = tuning::sm80::narrow_gemm_columns;
     bool const resident = w.rows <= resident_rows::max_depth && y.cols > resident_rows::columns;
     if (aligned && rows_are_aligned(w)) {
       if (grouped_gemm_by_warpgroups<false>(queue, store_epilogue{y}, x, {w}, slots)) return;
       if (resident) return launch(grouped_gemm_resident<T, false>(y, x, w, slots));
-      if (y.cols <= 64) return launch(grouped_gemm_tensor<T, 64, false>{y, x, w, slots});
-      return launch(grouped_gemm_tensor<T, 128, false>{y, x, w, slots});
+      if (y.cols <= narrow) return launch(grouped_gemm_tensor<T, narrow, false>{y, x, w, slots});
+      return launch(grouped_gemm_tensor<T, wide, false>{y, x, w, slots});
     }
     if (aligned && rows_are_aligned(w.transposed())) {
       if (grouped_gemm_by_warpgroups<true>(queue, store_epilogue{y}, x, {w}, slots)) return;
       if (resident) return launch(grouped_gemm_resident<T, true>(y, x, w, slots));
-      if (y.cols <= 64) return launch(grouped_gemm_tensor<T, 64, true>{y, x, w, slots});
-      return launch(grouped_gemm_tensor<T, 128, true>{y, x, w, slots});
+      if (y.cols <= narrow) return launch(grouped_gemm_tensor<T, narrow, true>{y, x, w, slots});
+      return launch(grouped_gemm_tensor<T, wide, true>{y, x, w, slots});
     }
     if (w.rows > 0) notify_plain_kernel("a product with experts", rows_not_aligned);
   }

@@ -10,6 +10,7 @@
 
 #include "headmix/backend/cuda/kernel/experts/grouped_gemm.hpp"
 #include "headmix/backend/cuda/kernel/rows/map.hpp"
+#include "headmix/backend/cuda/tuning.hpp"
 #include "headmix/contract/lowered_tree.hpp"
 
 HEADMIX_QUIET_BOUNDS
@@ -20,7 +21,7 @@ namespace headmix::cuda_kernels {
 /// that are not wanted.
 template <class T, class Tree, int n>
 struct grouped_gemm_map_plain {
-  static constexpr int threads = 256;
+  static constexpr int threads = tuning::element_threads;
   static constexpr bool cooperative = false;
   static constexpr int shared_bytes = 0;
 

@@ -9,6 +9,7 @@
 #include "headmix/backend/cuda/device.hpp"
 #include "headmix/backend/cuda/kernel/experts/grouped_slots.hpp"
 #include "headmix/backend/cuda/kernel/products/matrix_tile.hpp"
+#include "headmix/backend/cuda/tuning.hpp"
 #include "headmix/core/scalar.hpp"
 #include "headmix/core/view.hpp"
 
@@ -16,9 +17,11 @@ HEADMIX_QUIET_BOUNDS
 
 namespace headmix::cuda_kernels {
 
-/// The tiles of this kernel: two blocks fit in the 164 KiB of a multiprocessor of compute capability 8.0.
+/// The tiles of grouped_gemm_resident.
 struct resident_rows {
-  static constexpr int rows = 128, columns = 128, depth = 64, max_depth = 2 * depth, stages = 3;
+  static constexpr int rows = tuning::sm80::resident.rows, columns = tuning::sm80::resident.columns;
+  static constexpr int depth = tuning::sm80::resident.depth, max_depth = tuning::sm80::resident.max_steps * depth;
+  static constexpr int stages = tuning::sm80::resident.stages;
 };
 
 /// Tensor-core kernel: 128 slots x `tiles` times 128 columns by four warps, two by two. Rows of x and y, and of w or
@@ -40,7 +43,7 @@ struct grouped_gemm_resident : resident_rows {
 
   grouped_gemm_resident(view<T> to, view<T const> from, view<T const> weight, slot_lists const& lists)
       : y(to), x(from), w(weight), slots(lists), tiles(1) {
-    constexpr Index enough = 1024;  // number of blocks
+    constexpr Index enough = tuning::sm80::resident.blocks;
     tiles = static_cast<int>((std::clamp)(row_tiles() * column_tiles() / enough, Index{1}, column_tiles()));
   }
 

@@ -15,6 +15,7 @@
 #include "headmix/backend/cuda/kernel/experts/grouped_slots.hpp"
 #include "headmix/backend/cuda/kernel/products/matrix_tile.hpp"
 #include "headmix/backend/cuda/kernel/products/stage_ring.hpp"
+#include "headmix/backend/cuda/tuning.hpp"
 #include "headmix/backend/cuda/warpgroup.hpp"
 #include "headmix/core/view.hpp"
 
@@ -24,12 +25,14 @@ namespace headmix::cuda_kernels {
 
 /// expert_products for weights of at most 256 rows. A block processes items: 256 slots and a group of column tiles.
 template <bool transposed, class TensorMap, class Output = store_epilogue>
-struct grouped_gemm_resident_warpgroups : expert_products<128, transposed, TensorMap, Output> {
-  using base = expert_products<128, transposed, TensorMap, Output>;
+struct grouped_gemm_resident_warpgroups
+    : expert_products<tuning::sm90a::grouped_gemm.columns, transposed, TensorMap, Output> {
+  using base = expert_products<tuning::sm90a::grouped_gemm.columns, transposed, TensorMap, Output>;
   using base::depth, base::rows, base::warpgroup_rows, base::mma_rows, base::product_columns, base::a_bytes,
       base::b_bytes, base::consumers, base::slots, base::x;
   using typename base::sums;
-  static constexpr int max_steps = 4, max_depth = max_steps * depth, stages = 5;
+  static constexpr int max_steps = tuning::sm90a::resident.max_steps, max_depth = max_steps * depth;
+  static constexpr int stages = tuning::sm90a::resident.stages;
   static constexpr int weights_at = max_steps * a_bytes;
   /// Rings for the depth steps of an item's rows, and of weights.
   using row_ring = stage_ring<max_steps, weights_at + stages * b_bytes>;
@@ -41,7 +44,7 @@ struct grouped_gemm_resident_warpgroups : expert_products<128, transposed, Tenso
   static constexpr int chunks_at = items_at + max_steps * item_bytes;  ///< offsets of rows of x, for gathering
   static_assert(chunks_at + rows * 4 <= base::begins_at,
                 "headmix: the numbers of rows reach into the resident weights");
-  static constexpr int gather_threads = 64, gather_barrier = 1;
+  static constexpr int gather_threads = tuning::sm90a::resident.gather_threads, gather_barrier = 1;
 
   int groups;  ///< number of groups of column tiles
 
@@ -50,7 +53,7 @@ struct grouped_gemm_resident_warpgroups : expert_products<128, transposed, Tenso
   }
   /// The number of groups that gives every multiprocessor some items.
   [[nodiscard]] static int groups_for(Index slots, int column_tiles, int processors) {
-    constexpr Index enough = 3;
+    constexpr Index enough = tuning::sm90a::resident.items;
     return static_cast<int>((std::clamp)(enough * processors / (slots / rows + 1), Index{1}, Index{column_tiles}));
   }
 
@@ -64,11 +67,11 @@ struct grouped_gemm_resident_warpgroups : expert_products<128, transposed, Tenso
     this->read_begins(device);
     device.sync();
     if (device.warpgroup() == 0) {
-      device.template setmaxnreg_dec<72>();
+      device.template setmaxnreg_dec<base::producer_registers>();
       if (device.warp() == 0) load_all_weights(device);
       if (device.warp() >= 2) gather(device);
     } else {
-      device.template setmaxnreg_inc<216>();
+      device.template setmaxnreg_inc<base::consumer_registers>();
       consume(device);
     }
   }
@@ -294,15 +297,16 @@ bool grouped_gemm_by_warpgroups(Queue& queue, Output const& output, view<bfloat1
       return typename K::base{output, x, slots, static_cast<int>(w[0].rows), first.rows, first.cols, {}};
     };
     using resident = grouped_gemm_resident_warpgroups<transposed, map, Output>;
-    using deep = grouped_gemm_warpgroups<128, transposed, map, Output>;
+    constexpr int narrow_columns = tuning::sm90a::grouped_gemm.narrow_columns;
+    using deep = grouped_gemm_warpgroups<tuning::sm90a::grouped_gemm.columns, transposed, map, Output>;
     if (w[0].rows <= resident::max_depth && output.y.cols > resident::product_columns) {
       auto const base = operands(std::type_identity<resident>{});
       launch(resident{base, resident::groups_for(slots.count(), base.column_tiles(), queue.processors())});
       return true;
     }
     if constexpr (Output::products == 1) {
-      using narrow = grouped_gemm_warpgroups<64, transposed, map, Output>;
-      if (output.y.cols <= 64) {
+      using narrow = grouped_gemm_warpgroups<narrow_columns, transposed, map, Output>;
+      if (output.y.cols <= narrow_columns) {
         launch(narrow{operands(std::type_identity<narrow>{})});
         return true;
       }

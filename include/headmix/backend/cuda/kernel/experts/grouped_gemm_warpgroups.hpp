@@ -13,6 +13,7 @@
 #include "headmix/backend/cuda/kernel/experts/expert_products.hpp"
 #include "headmix/backend/cuda/kernel/products/matrix_tile.hpp"
 #include "headmix/backend/cuda/kernel/products/stage_ring.hpp"
+#include "headmix/backend/cuda/tuning.hpp"
 #include "headmix/backend/cuda/warpgroup.hpp"
 #include "headmix/core/scalar.hpp"
 #include "headmix/core/view.hpp"
@@ -28,7 +29,7 @@ struct grouped_gemm_warpgroups : expert_products<columns, transposed, TensorMap,
   using base::depth, base::rows, base::warpgroup_rows, base::mma_rows, base::product_columns, base::a_bytes,
       base::b_bytes, base::consumers, base::slots, base::x;
   using typename base::sums;
-  static constexpr int stages = 4;
+  static constexpr int stages = tuning::sm90a::grouped_gemm.stages;
   static constexpr int weights_at = stages * a_bytes;
   using ring = stage_ring<stages, weights_at + stages * b_bytes>;
   /// The tile data for consumers, stored with its first step: its slots and their count, its first column and the steps
@@ -36,8 +37,9 @@ struct grouped_gemm_warpgroups : expert_products<columns, transposed, TensorMap,
   static constexpr int count_at = rows, col_at = rows + 1, steps_at = rows + 2, tile_bytes = (rows + 4) * 4;
   static constexpr int tiles_at = (ring::end + 15) / 16 * 16;
   static_assert(tiles_at + stages * tile_bytes <= base::begins_at, "headmix: the stages reach into the result");
-  static constexpr int producers = 4;         ///< number of warps
-  static constexpr int steps_in_flight = 2;   ///< steps in flight when the next one is begun
+  static constexpr int producers = 4;  ///< number of warps
+  static constexpr int steps_in_flight =
+      tuning::sm90a::grouped_gemm.in_flight;  ///< steps in flight when the next one is begun
   static constexpr int producer_barrier = 1;  ///< of the first warpgroup
 
   [[nodiscard]] Index blocks(int processors) const {
@@ -54,10 +56,10 @@ struct grouped_gemm_warpgroups : expert_products<columns, transposed, TensorMap,
     this->read_begins(device);
     device.sync();
     if (device.warpgroup() == 0) {
-      device.template setmaxnreg_dec<72>();
+      device.template setmaxnreg_dec<base::producer_registers>();
       produce(device);
     } else {
-      device.template setmaxnreg_inc<216>();
+      device.template setmaxnreg_inc<base::consumer_registers>();
       consume(device);
     }
   }

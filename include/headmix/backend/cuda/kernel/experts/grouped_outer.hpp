@@ -16,6 +16,7 @@
 #include "headmix/backend/cuda/kernel/experts/grouped_outer_warpgroups.hpp"
 #include "headmix/backend/cuda/kernel/products/matrix_tile.hpp"
 #include "headmix/backend/cuda/kernel/products/product_tile.hpp"
+#include "headmix/backend/cuda/tuning.hpp"
 #include "headmix/core/scalar.hpp"
 #include "headmix/core/view.hpp"
 
@@ -90,11 +91,11 @@ struct grouped_outer_plain {
 
 /// Tensor-core kernel: `rows` x `columns` elements by four warps, two by two; rows are aligned. The next steps of slots
 /// are loaded during the products of one.
-template <Half T, int columns, int rows = 128>
+template <Half T, int columns, int rows = tuning::sm80::grouped_outer.rows>
 struct grouped_outer_tensor {
   static constexpr int threads = 128;
   static constexpr bool cooperative = true;
-  static constexpr int depth = 32, stages = 4;
+  static constexpr int depth = tuning::sm80::grouped_outer.depth, stages = tuning::sm80::grouped_outer.stages;
   static constexpr int a_bytes = depth * rows * 2, b_bytes = depth * columns * 2;
   static constexpr int shared_bytes = stages * (a_bytes + b_bytes);
   static_assert(rows * columns * 2 <= shared_bytes, "headmix: the result does not fit in shared memory");
@@ -229,7 +230,7 @@ struct grouped_outer_tensor {
 /// y (+)= the sum of the parts of grouped_outer_tensor, in order; a thread has 8 elements of a row.
 template <Half T>
 struct grouped_outer_sum {
-  static constexpr int threads = 128;
+  static constexpr int threads = tuning::sm80::outer_sum_threads;
   static constexpr bool cooperative = false;
   static constexpr int shared_bytes = 0;
 
@@ -267,21 +268,24 @@ struct grouped_outer_sum {
 /// The configuration of grouped_outer for aligned rows. A function of shapes alone, since the order of the sums depends
 /// on it.
 struct grouped_outer_plan {
-  int rows = 128, columns = 128;  ///< of a tile
-  int parts = 1;                  ///< enough blocks for a large device, unless they have too little work
+  int rows = tuning::sm80::grouped_outer.rows;        ///< of a tile
+  int columns = tuning::sm80::grouped_outer.columns;  ///< of a tile
+  int parts = 1;  ///< enough blocks for a large device, unless they have too little work
 
   template <class T>
   grouped_outer_plan(view<T> const& y, view<T const> const& x, view<T const> const& g) {
     if (y.size() == 0) return;
     Index const slots = (std::max)(x.count * x.rows, g.count * g.rows);  // if one of them has a row for each
-    if (y.cols <= 64) {
-      columns = 64;
-    } else if (y.rows <= 64) {
-      rows = 64;
+    constexpr int narrow = tuning::sm80::grouped_outer.narrow;
+    if (y.cols <= narrow) {
+      columns = narrow;
+    } else if (y.rows <= narrow) {
+      rows = narrow;
     }
     Index const tiles = y.count * blocks_for(y.rows, rows) * blocks_for(y.cols, columns);
-    Index const enough = 256 / tiles, worthwhile = slots / (512 * y.count);
-    parts = static_cast<int>((std::clamp)((std::min)(enough, worthwhile), Index{1}, Index{16}));
+    constexpr tuning::slot_splits t = tuning::outer_splits;
+    Index const enough = t.tiles / tiles, worthwhile = slots / (t.min_slots * y.count);
+    parts = static_cast<int>((std::clamp)((std::min)(enough, worthwhile), Index{1}, t.max_splits));
   }
 };
 
@@ -322,13 +326,14 @@ void grouped_outer(Queue& queue, view<T> y, std::type_identity_t<view<T const>> 
       auto const [rows, columns, parts] = grouped_outer_plan(y, x, g);
       auto* const partial = parts > 1 ? reinterpret_cast<float*>(aligned) : nullptr;
       auto const launch = [&](auto const& kernel) { queue.launch(kernel, kernel.blocks()); };
+      constexpr int wide = tuning::sm80::grouped_outer.columns, narrow = tuning::sm80::grouped_outer.narrow;
       if (!grouped_outer_by_warpgroups(queue, y, x, g, slots, g_per_row, accumulate, parts, partial)) {
-        if (columns == 64) {
-          launch(grouped_outer_tensor<T, 64>{y, x, g, slots, g_per_row, accumulate, parts, partial});
-        } else if (rows == 64) {
-          launch(grouped_outer_tensor<T, 128, 64>{y, x, g, slots, g_per_row, accumulate, parts, partial});
+        if (columns == narrow) {
+          launch(grouped_outer_tensor<T, narrow>{y, x, g, slots, g_per_row, accumulate, parts, partial});
+        } else if (rows == narrow) {
+          launch(grouped_outer_tensor<T, wide, narrow>{y, x, g, slots, g_per_row, accumulate, parts, partial});
         } else {
-          launch(grouped_outer_tensor<T, 128>{y, x, g, slots, g_per_row, accumulate, parts, partial});
+          launch(grouped_outer_tensor<T, wide>{y, x, g, slots, g_per_row, accumulate, parts, partial});
         }
       }
       if (parts > 1) launch(grouped_outer_sum<T>{y, partial, parts, accumulate});

@@ -13,6 +13,7 @@
 #include "headmix/backend/cuda/kernel/experts/grouped_slots.hpp"
 #include "headmix/backend/cuda/kernel/products/matrix_tile.hpp"
 #include "headmix/backend/cuda/kernel/products/stage_ring.hpp"
+#include "headmix/backend/cuda/tuning.hpp"
 #include "headmix/backend/cuda/warpgroup.hpp"
 #include "headmix/core/scalar.hpp"
 #include "headmix/core/view.hpp"
@@ -27,15 +28,20 @@ template <bool tall>
 struct grouped_outer_warpgroups {
   static constexpr int threads = 3 * warpgroup_threads;
   static constexpr bool cooperative = true, warpgroups = true;
-  static constexpr int rows = tall ? 256 : 128, columns = tall ? 128 : 256, depth = 64, stages = 4;
+  static constexpr int long_side = tuning::sm90a::grouped_outer.long_side, side = tuning::sm90a::grouped_outer.side;
+  static constexpr int rows = tall ? long_side : side, columns = tall ? side : long_side;
+  static constexpr int depth = tuning::sm90a::grouped_outer.depth, stages = tuning::sm90a::grouped_outer.stages;
+  static constexpr int producer_registers = tuning::sm90a::grouped_outer.registers.producer;
+  static constexpr int consumer_registers = tuning::sm90a::grouped_outer.registers.consumer;
   static constexpr int panel_bytes = depth * panel_row_bytes;  ///< 64 slots x 64 columns of x or g
   static constexpr int a_panels = rows / panel_columns, b_panels = columns / panel_columns;
   static constexpr int stage_bytes = (a_panels + b_panels) * panel_bytes;
   using ring = stage_ring<stages, stages * stage_bytes>;
   static constexpr int shared_bytes = ring::end;
   static constexpr int producers = 4, consumers = 8;  ///< numbers of warps
-  static constexpr int steps_in_flight = 2;           ///< steps in flight when the next one is begun
-  static constexpr int consumer_rows = 128;           ///< and columns, of one consumer
+  static constexpr int steps_in_flight =
+      tuning::sm90a::grouped_outer.in_flight;  ///< steps in flight when the next one is begun
+  static constexpr int consumer_rows = 128;    ///< and columns, of one consumer
   static constexpr int previous_panel_bytes = consumer_rows * panel_row_bytes;
   static_assert(consumer_rows / panel_columns * previous_panel_bytes <= stage_bytes,
                 "headmix: the old values do not fit in a stage");
@@ -61,11 +67,11 @@ struct grouped_outer_warpgroups {
     }
     device.sync();
     if (device.warpgroup() == 0) {
-      device.template setmaxnreg_dec<88>();
+      device.template setmaxnreg_dec<producer_registers>();
       int step = 0;
       for_each_tile(device, [&](slots_of_matrix_tile const& block_tile) { produce(device, block_tile, step); });
     } else {
-      device.template setmaxnreg_inc<208>();
+      device.template setmaxnreg_inc<consumer_registers>();
       int step = 0;
       for_each_tile(device, [&](slots_of_matrix_tile const& block_tile) { consume(device, block_tile, step); });
     }
@@ -284,7 +290,7 @@ bool grouped_outer_by_warpgroups(Queue& queue, view<bfloat16> y, view<bfloat16 c
                                  slot_lists const& slots, divisor g_per_row, bool accumulate, int parts,
                                  float* partial) {
   if constexpr (WarpgroupQueue<Queue>) {
-    constexpr Index few = 64, many = 128;  // of rows or columns
+    constexpr Index few = tuning::sm90a::grouped_outer.min_side, many = tuning::sm90a::grouped_outer.side;
     if (!queue.warpgroups() || y.rows <= few || y.cols <= few || (y.rows <= many && y.cols <= many)) return false;
     auto const launch = [&](auto const& kernel) { queue.launch(kernel, kernel.blocks(queue.processors())); };
     if (y.rows > many) {

@@ -13,6 +13,7 @@
 #include "headmix/backend/cuda/kernel/experts/grouped_dense.hpp"
 #include "headmix/backend/cuda/kernel/experts/grouped_gemm.hpp"
 #include "headmix/backend/cuda/kernel/rows/map.hpp"
+#include "headmix/backend/cuda/tuning.hpp"
 #include "headmix/contract/lowered_tree.hpp"
 #include "headmix/core/scalar.hpp"
 #include "headmix/core/view.hpp"
@@ -22,7 +23,7 @@ namespace headmix::cuda_kernels {
 /// y_r (+)= the sum of rows r n .. r n + n - 1 of `parts`, a contiguous matrix; a thread has 8 elements of a row.
 template <Half T>
 struct slot_sum {
-  static constexpr int threads = 256;
+  static constexpr int threads = tuning::element_threads;
   static constexpr bool cooperative = false;
   static constexpr int shared_bytes = 0;
 
@@ -62,7 +63,7 @@ struct slot_sum {
 /// The number of columns of y whose parts are in scratch memory at a time: enough for an efficient launch, and few if
 /// the sum is `dense` and parts are needed only for unaligned rows.
 [[nodiscard]] inline Index columns_of_parts(bool dense, Index all) {
-  return (std::min)(all, dense ? Index{32} : Index{1024});
+  return (std::min)(all, dense ? tuning::dense_slot_sum_columns : tuning::slot_sum_columns);
 }
 /// Scratch bytes of grouped_sum.
 template <class Queue, class T>

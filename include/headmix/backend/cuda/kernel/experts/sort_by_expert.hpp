@@ -16,6 +16,7 @@
 #include "headmix/backend/cuda/kernel/divisor.hpp"
 #include "headmix/backend/cuda/kernel/rows/collective.hpp"
 #include "headmix/backend/cuda/kernel/rows/sequence.hpp"
+#include "headmix/backend/cuda/tuning.hpp"
 #include "headmix/core/error.hpp"
 #include "headmix/core/view.hpp"
 
@@ -51,11 +52,13 @@ struct slot_keys {
 
 /// A pass of the sort: orders the slots, given in the order `from` (numerical if null), by one digit of their keys.
 struct digit_pass {
-  static constexpr int threads = 256, warps = threads / 32;
-  static constexpr int max_bits = 10;  ///< per digit, so that every warp's counters fit in shared memory
+  static constexpr int threads = tuning::sort_slots.threads, warps = threads / 32;
+  static constexpr int max_bits =
+      tuning::sort_slots.max_bits;  ///< per digit, so that every warp's counters fit in shared memory
   static constexpr Int max_digits = Int{1} << max_bits;
   static constexpr int counter_bytes = warps * max_digits * static_cast<int>(sizeof(Int));
-  static constexpr Index max_chunks = 128;
+  static constexpr Index max_chunks = tuning::sort_slots.max_chunks;
+  static constexpr int lane_chunks = tuning::sort_slots.lane_chunks;  ///< in the scan
 
   slot_keys keys;
   view<Int const> from;  ///< [1, slots]; null: 0, 1, ...
@@ -117,20 +120,19 @@ struct digit_pass {
   /// Replaces the counts of a digit by exclusive sums over the chunks. Returns the total.
   template <class Device>
   HEADMIX_DEVICE Int scan_chunks(Device& device, Int digit) const {
-    constexpr int each = 4;  // chunks per lane
     Int* const of_chunk = counts + digit * chunks;
     Int total = 0;
-    for (Index all = 0; all < chunks; all += 32 * each) {
-      Index const first = all + each * device.lane();
-      Int count[each], sum = 0, of_all = 0;
+    for (Index all = 0; all < chunks; all += 32 * lane_chunks) {
+      Index const first = all + lane_chunks * device.lane();
+      Int count[lane_chunks], sum = 0, of_all = 0;
       HEADMIX_UNROLL
-      for (int i = 0; i < each; ++i) {
+      for (int i = 0; i < lane_chunks; ++i) {
         count[i] = first + i < chunks ? device.load(of_chunk + first + i) : 0;
         sum += count[i];
       }
       Int before = total + device.warp_exclusive_sum(sum, of_all);
       HEADMIX_UNROLL
-      for (int i = 0; i < each; ++i) {
+      for (int i = 0; i < lane_chunks; ++i) {
         if (first + i < chunks) device.store(of_chunk + first + i, before);
         before += count[i];
       }
@@ -232,7 +234,7 @@ struct scatter_slots {
 
 /// The first slot of every choice in the sorted order, and the end of the last.
 struct find_begins {
-  static constexpr int threads = 256;
+  static constexpr int threads = tuning::element_threads;
   static constexpr bool cooperative = false;
   static constexpr int shared_bytes = 0;
 

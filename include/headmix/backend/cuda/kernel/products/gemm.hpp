@@ -4,6 +4,7 @@
 
 #include "headmix/backend/cuda/kernel/products/product_tile.hpp"
 #include "headmix/backend/cuda/kernel/rows/map.hpp"
+#include "headmix/backend/cuda/tuning.hpp"
 #include "headmix/core/view.hpp"
 
 namespace headmix::cuda_kernels {
@@ -12,12 +13,11 @@ namespace headmix::cuda_kernels {
 /// elements of a matrix, a thread 4 x 4 of them; sums are in order, in blocks.
 template <class W, class T, class A, class B>
 struct gemm_kernel {
-  static constexpr int threads = 256;
+  static constexpr int threads = product_tile::threads;
   static constexpr bool cooperative = true;
-  static constexpr int tile = 64, depth = 16, pitch = tile + 4;
+  static constexpr int tile = product_tile::size, depth = product_tile::depth, pitch = tile + 4;
   static constexpr int block = product_tile::block;
-  static_assert(threads == product_tile::threads && tile == product_tile::size && block % depth == 0,
-                "headmix: a block of sums ends where a step of the depth does, in the tile of product_tile");
+  static_assert(block % depth == 0, "headmix: a block of sums ends where a step of the depth does");
   static constexpr int blocks_at = 2 * depth * pitch * static_cast<int>(sizeof(W));
   static constexpr int shared_bytes = blocks_at + tile * tile * static_cast<int>(sizeof(W));
 
@@ -104,14 +104,14 @@ struct tree_stack_sum {
 /// Few elements with long sums, as in a router's gradient, are computed in parts, for more blocks.
 template <class W, class Queue, class T, class A, class B>
 void gemm(Queue& queue, view<T> y, view<A const> a, view<B const> b, bool accumulate) {
-  constexpr Index enough_blocks = 512, least_depth = 256, most_depth = 1 << 18;
+  constexpr tuning::split_k split = tuning::gemm_split;
   using kernel = gemm_kernel<W, T, A, B>;
   Index const blocks = kernel::blocks(y.rows, y.cols);
   if (blocks == 0) return;
   Index const parts_in_workspace = static_cast<Index>(queue.workspace().size() / sizeof(W)) / (y.rows * y.cols);
-  Index parts = enough_blocks / blocks, least_parts = a.cols / most_depth;
+  Index parts = split.blocks / blocks, least_parts = a.cols / split.max_depth;
   if (parts < least_parts) parts = least_parts;
-  for (Index const most : {a.cols / least_depth, parts_in_workspace}) parts = parts < most ? parts : most;
+  for (Index const most : {a.cols / split.min_depth, parts_in_workspace}) parts = parts < most ? parts : most;
   if (parts <= 1) return queue.launch(kernel{y, a, b, accumulate, a.cols}, blocks);
   Index const part_depth = blocks_for(blocks_for(a.cols, parts), kernel::depth) * kernel::depth;
   view<W> const partial(reinterpret_cast<W*>(queue.workspace().data()), blocks_for(a.cols, part_depth), y.rows, y.cols);

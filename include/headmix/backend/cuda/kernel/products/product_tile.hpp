@@ -4,16 +4,17 @@
 // (gemm.hpp) have their own tile, which nvcc unrolls differently.
 
 #include "headmix/backend/cuda/device.hpp"
+#include "headmix/backend/cuda/tuning.hpp"
 #include "headmix/core/scalar.hpp"
 
 namespace headmix::cuda_kernels {
 
 struct product_tile {
-  static constexpr int threads = 256;
-  static constexpr int size = 64;                ///< rows, and columns
-  static constexpr int depth = 16;               ///< per step
-  static constexpr int block = 4 * block_terms;  ///< products that a sum adds sequentially
-  int row, col;                                  ///< the thread's first row and column, followed by every 16th
+  static constexpr int threads = tuning::plain_product.threads;
+  static constexpr int size = tuning::plain_product.size;    ///< rows, and columns
+  static constexpr int depth = tuning::plain_product.depth;  ///< per step
+  static constexpr int block = 4 * block_terms;              ///< products that a sum adds sequentially
+  int row, col;  ///< the thread's first row and column, followed by every 16th
 
   HEADMIX_DEVICE explicit product_tile(int thread) : row(thread / 16), col(thread % 16) {}
 

@@ -12,6 +12,7 @@
 #include "headmix/backend/cuda/kernel/routing/top_k.hpp"
 #include "headmix/backend/cuda/kernel/rows/map.hpp"
 #include "headmix/backend/cuda/kernel/rows/softmax.hpp"
+#include "headmix/backend/cuda/tuning.hpp"
 #include "headmix/contract/route_problem.hpp"
 
 HEADMIX_QUIET_BOUNDS
@@ -28,9 +29,9 @@ struct route_parts {
 /// 64 rows x up to `columns` columns of z by four warps, 16 rows each.
 template <Half T, int columns>
 struct route_tensor {
-  static constexpr int warps = 4, threads = 32 * warps;
+  static constexpr int warps = tuning::sm80::route.warps, threads = 32 * warps;
   static constexpr bool cooperative = true;
-  static constexpr int rows = 64, depth = 64, stages = 3;
+  static constexpr int rows = 16 * warps, depth = tuning::sm80::route.depth, stages = tuning::sm80::route.stages;
   static constexpr int a_bytes = rows * depth * 2, b_bytes = depth * columns * 2;
   static constexpr int shared_bytes = stages * (a_bytes + b_bytes);
   static constexpr int logit_row = columns + 4;  // rows of a fragment begin in different banks

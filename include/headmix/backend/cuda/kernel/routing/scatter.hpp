@@ -8,6 +8,7 @@
 
 #include "headmix/backend/cuda/kernel/experts/sort_by_expert.hpp"
 #include "headmix/backend/cuda/kernel/rows/collective.hpp"
+#include "headmix/backend/cuda/tuning.hpp"
 #include "headmix/core/error.hpp"
 #include "headmix/core/scalar.hpp"
 
@@ -17,7 +18,7 @@ namespace headmix::cuda_kernels {
 /// columns of a row.
 template <class W, class T>
 struct scatter_kernel {
-  static constexpr int threads = 256, columns = 128;
+  static constexpr int threads = tuning::scatter_rows.threads, columns = tuning::scatter_rows.columns;
   static constexpr bool cooperative = false;
   static constexpr int shared_bytes = 0;
 
@@ -69,7 +70,7 @@ struct scatter_kernel {
 /// The kernel for long lists: a block has 32 columns of a row of y, and its warps share the list.
 template <class W, class T>
 struct scatter_long_kernel {
-  static constexpr int threads = 256, warps = threads / 32;
+  static constexpr int threads = tuning::scatter_rows.threads, warps = threads / 32;
   static constexpr bool cooperative = true;
   static constexpr int shared_bytes = threads * static_cast<int>(sizeof(W));
 
@@ -122,7 +123,7 @@ void scatter_rows(Queue& queue, view<T> y, view<T const> a, view<Int const> inde
     sort_slots(queue, {order, 1, n}, {begins, 1, y.rows + 1}, {index.middle_rows(first, n), y.rows},
                workspace.subspan(sizeof(Int) * static_cast<std::size_t>(y.rows + 1 + n)));
     auto const rows = a.middle_rows(first, n);
-    if (n >= 64 * y.rows) {
+    if (n >= tuning::scatter_rows.long_list * y.rows) {
       using kernel = scatter_long_kernel<W, T>;
       queue.launch(kernel{y, rows, order, begins, accumulate}, kernel::blocks(y));
     } else {

@@ -11,6 +11,7 @@
 #include <type_traits>
 
 #include "headmix/backend/cuda/device.hpp"
+#include "headmix/backend/cuda/tuning.hpp"
 #include "headmix/core/scalar.hpp"
 
 namespace headmix::cuda_kernels {
@@ -22,23 +23,25 @@ template <class W>
 inline constexpr W not_a_number = std::numeric_limits<W>::quiet_NaN();
 
 /// Threads of a block of every kernel with teams.
-inline constexpr int team_threads = 256;
+inline constexpr int team_threads = tuning::team_threads;
 
 /// A team of 2^shift threads of a block: a part of a warp, a warp, or the whole block.
 struct team {
   int shift;
+  static constexpr int block_shift = 8, warp_shift = 5;
+  static_assert(1 << block_shift == team_threads, "headmix: the largest team is the whole block");
 
   /// Small teams for short rows, so that no lane idles; the whole block for long ones.
   [[nodiscard]] static constexpr team for_row_of(Index elements) {
-    if (elements > 1024) return {8};
+    if (elements > tuning::block_team_elements) return {block_shift};
     int shift = 0;
-    while (shift < 5 && (Index{4} << shift) < elements) ++shift;
+    while (shift < warp_shift && (tuning::lane_elements << shift) < elements) ++shift;
     return {shift};
   }
   /// One lane for each element, up to a warp.
   [[nodiscard]] static constexpr team of_lanes_for(Index elements) {
     int shift = 0;
-    while (shift < 5 && (Index{1} << shift) < elements) ++shift;
+    while (shift < warp_shift && (Index{1} << shift) < elements) ++shift;
     return {shift};
   }
 

@@ -10,6 +10,7 @@
 #include "headmix/backend/cuda/kernel/rows/map.hpp"
 #include "headmix/backend/cuda/kernel/rows/reduce.hpp"
 #include "headmix/backend/cuda/kernel/rows/softmax.hpp"
+#include "headmix/backend/cuda/tuning.hpp"
 #include "headmix/contract/row_steps.hpp"
 
 HEADMIX_QUIET_BOUNDS
@@ -158,8 +159,10 @@ template <class S>
 /// With few rows, a lane for each column, so that a step takes the time of one element. With many rows, fewer lanes, so
 /// that none idles: most steps have fewer columns than the widest.
 [[nodiscard]] constexpr team lanes_of_rows(Index rows, Index columns) {
-  constexpr Index many = 8192, least = 4, each = 8;
-  return team::of_lanes_for(rows < many || columns < least ? columns : columns / each > least ? columns / each : least);
+  constexpr tuning::each_row_lanes t = tuning::each_row;
+  if (rows < t.many_rows || columns < t.min_lanes) return team::of_lanes_for(columns);
+  Index const lanes = columns / t.lane_columns;
+  return team::of_lanes_for(lanes > t.min_lanes ? lanes : t.min_lanes);
 }
 
 /// @param rows  of all operands with more than one row

@@ -8,6 +8,7 @@
 
 #include "headmix/backend/cuda/kernel/float_vector.hpp"
 #include "headmix/backend/cuda/kernel/rows/collective.hpp"
+#include "headmix/backend/cuda/tuning.hpp"
 #include "headmix/contract/lowered_tree.hpp"
 #include "headmix/core/error.hpp"
 #include "headmix/core/scalar.hpp"
@@ -19,7 +20,7 @@ namespace headmix::cuda_kernels {
 
 /// Elements of a tree that a thread computes together; one if an element is a loop.
 template <class Tree>
-inline constexpr int elements_per_thread = 4;
+inline constexpr int elements_per_thread = tuning::map_elements;
 template <class Tree>
 requires(Tree::is_loop) inline constexpr int elements_per_thread<Tree> = 1;
 
@@ -51,7 +52,7 @@ HEADMIX_DEVICE void store_vector(Device& device, T* to, Row const& row, Index co
 /// y (+)= tree, computed in W: rows first_row .. first_row + rows - 1 of all matrices of the stack.
 template <class W, class T, class Tree>
 struct map_kernel {
-  static constexpr int threads = 256;
+  static constexpr int threads = tuning::element_threads;
   static constexpr bool cooperative = false;
   static constexpr int shared_bytes = 0;
   static constexpr int per_thread = elements_per_thread<Tree>;
@@ -175,7 +176,7 @@ struct tree_long_group {
 /// Calls f(i) for all i < n. F is trivially copyable, and its call is marked HEADMIX_DEVICE or HEADMIX_HD.
 template <class F>
 struct for_each_kernel {
-  static constexpr int threads = 256;
+  static constexpr int threads = tuning::element_threads;
   static constexpr bool cooperative = false;
   static constexpr int shared_bytes = 0;
 

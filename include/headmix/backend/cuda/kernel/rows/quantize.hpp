@@ -7,6 +7,7 @@
 #include <cstddef>
 
 #include "headmix/backend/cuda/kernel/rows/reduce.hpp"
+#include "headmix/backend/cuda/tuning.hpp"
 #include "headmix/core/error.hpp"
 #include "headmix/core/scalar.hpp"
 #include "headmix/core/ternary.hpp"
@@ -18,7 +19,7 @@ namespace headmix::cuda_kernels {
 template <class W, class Device, class T, class F>
 HEADMIX_DEVICE void map_row(Device& device, team members, T* y, Index y_stride, T const* a, Index a_stride, Index n,
                             F const& f) {
-  constexpr int at_once = 4;  // loads before the first store, as in map_kernel
+  constexpr int at_once = tuning::quantize_elements;  // loads before the first store, as in map_kernel
   Index const step = members.size();
   for (Index first = members.member(device); first < n; first += at_once * step) {
     W value[at_once] = {};
@@ -115,7 +116,7 @@ struct absmean_ternary_kernel {
 template <class Queue, class T>
 void absmean_ternary(Queue& queue, view<T> y, view<T const> a) {
   using W = accumulator_t<T>;
-  constexpr Index enough_parts = 4096;  // of all matrices
+  constexpr Index enough_parts = tuning::absmean_parts;  // of all matrices
   if (y.size() == 0) return;
   Index parts = enough_parts / a.count;
   if (parts > a.rows) parts = a.rows;

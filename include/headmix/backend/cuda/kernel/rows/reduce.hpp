@@ -9,6 +9,7 @@
 
 #include "headmix/backend/cuda/kernel/float_vector.hpp"
 #include "headmix/backend/cuda/kernel/rows/collective.hpp"
+#include "headmix/backend/cuda/tuning.hpp"
 #include "headmix/contract/lowered_tree.hpp"
 #include "headmix/core/scalar.hpp"
 #include "headmix/core/view.hpp"
@@ -69,7 +70,7 @@ void row_sum(Queue& queue, view<T> y, lazy<Tree> const& a, bool accumulate) {
 /// columns of one chunk.
 template <class W, class T, class Tree>
 struct col_sum_kernel {
-  static constexpr int threads = 256;
+  static constexpr int threads = tuning::column_sums.threads;
   static constexpr bool cooperative = true;
   static constexpr int shared_bytes = threads * static_cast<int>(sizeof(W));
 
@@ -110,11 +111,11 @@ struct col_sum_kernel {
 /// Many rows are summed in chunks, whose sums a second launch adds in order.
 template <class W, class Queue, class T, class Tree>
 void col_sum(Queue& queue, view<T> y, lazy<Tree> const& a, bool accumulate) {
-  constexpr Index enough_blocks = 1024, least_rows = 64;
+  constexpr Index enough_blocks = tuning::column_sums.blocks, min_rows = tuning::column_sums.min_rows;
   if (a.cols == 0) return;
   team const columns = team::of_lanes_for(a.cols);
   Index const column_blocks = blocks_for(a.cols, columns.size());
-  Index chunks = enough_blocks / column_blocks, most = blocks_for(a.rows, least_rows);
+  Index chunks = enough_blocks / column_blocks, most = blocks_for(a.rows, min_rows);
   if (chunks > most) chunks = most;
   if (chunks <= 1) {
     queue.launch(col_sum_kernel<W, T, Tree>{y.transposed(), a, accumulate, columns, column_blocks, a.rows},

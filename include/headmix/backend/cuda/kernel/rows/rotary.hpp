@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "headmix/backend/cuda/kernel/rows/sequence.hpp"
+#include "headmix/backend/cuda/tuning.hpp"
 #include "headmix/contract/position.hpp"
 #include "headmix/core/math.hpp"
 #include "headmix/core/view.hpp"
@@ -49,7 +50,7 @@ HEADMIX_DEVICE double rotary_frequency(double theta, Index c, Index d) {
 
 template <class W, class T>
 struct rotary_kernel {
-  static constexpr int threads = 256;
+  static constexpr int threads = tuning::element_threads;
   static constexpr bool cooperative = true;
   static constexpr int shared_bytes = threads * static_cast<int>(sizeof(double));
 
@@ -78,7 +79,7 @@ struct rotary_kernel {
     auto const rotation = cosine_and_sine_of(static_cast<W>(within_a_turn(angle)));
     W const cosine = rotation.cosine, sine = inverse ? -rotation.sine : rotation.sine;
     // The heads of all rows of the token, several at a time: all loads of a step before its stores.
-    constexpr int step = 4;
+    constexpr int step = tuning::rotary_heads;
     Index const n = rows_per_token * heads;
     for (Index h = 0; h < n; h += step) {
       W u[step], v[step];
@@ -102,7 +103,8 @@ void rotary(Queue& queue, view<T> y, view<T const> a, view<W const> theta, row_p
             bool inverse) {
   using kernel = rotary_kernel<W, T>;
   if (tokens.rows == 0) return;
-  queue.launch(kernel{y, a, theta, tokens, heads, inverse}, blocks_for(tokens.rows * (a.cols / heads / 2), 256));
+  queue.launch(kernel{y, a, theta, tokens, heads, inverse},
+               blocks_for(tokens.rows * (a.cols / heads / 2), kernel::threads));
 }
 
 }  // namespace headmix::cuda_kernels

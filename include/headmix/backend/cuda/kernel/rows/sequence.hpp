@@ -3,6 +3,7 @@
 // Sliding sums along a sequence, and sequence numbers.
 
 #include "headmix/backend/cuda/kernel/rows/collective.hpp"
+#include "headmix/backend/cuda/tuning.hpp"
 #include "headmix/core/scalar.hpp"
 #include "headmix/core/view.hpp"
 
@@ -24,7 +25,7 @@ namespace headmix::cuda_kernels {
 }
 
 struct sequence_numbers_kernel {
-  static constexpr int threads = 256;
+  static constexpr int threads = tuning::element_threads;
   static constexpr bool cooperative = false;
   static constexpr int shared_bytes = 0;
 
@@ -41,13 +42,13 @@ struct sequence_numbers_kernel {
 /// y_i = the sequence number of row i.
 template <class Queue>
 void sequence_numbers(Queue& queue, view<Int> y, segments s) {
-  if (y.rows > 0) queue.launch(sequence_numbers_kernel{y, s}, blocks_for(y.rows, 256));
+  if (y.rows > 0) queue.launch(sequence_numbers_kernel{y, s}, blocks_for(y.rows, sequence_numbers_kernel::threads));
 }
 
 /// A thread has a column of `rows` rows. It restarts its sum, so rounding errors do not accumulate along a sequence.
 template <class W, class T>
 struct window_mean_kernel {
-  static constexpr int threads = 128, rows = 64;
+  static constexpr int threads = tuning::window_mean.threads, rows = tuning::window_mean.rows;
   static constexpr bool cooperative = false;
   static constexpr int shared_bytes = 0;
 
