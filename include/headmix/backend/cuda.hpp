@@ -38,7 +38,7 @@
 
 namespace headmix {
 
-/// Operands lie in memory of the device; copies share the queue, and so are for one thread at a time together.
+/// Operands are in device memory. Copies share the queue: one thread at a time uses them.
 /// @tparam Scalar bfloat16, float or double; sums run in accumulator_t<Scalar>
 /// @tparam Device Sm80 or Sm90a (backend/cuda/sm80.cuh), or Emulated (testing/emulated.hpp)
 template <class Scalar, class Device>
@@ -49,22 +49,22 @@ class Cuda {
 
  public:
   using scalar = Scalar;
-  /// What kernels run on.
+  /// The device of the kernels.
   using device = Device;
   /// Owned memory of the device: see contract/memory.hpp.
   using memory = typename Device::memory;
-  /// Where kernels go: a stream, or the emulator.
+  /// A stream of CUDA, or of the emulator.
   using queue_type = typename Device::queue;
   static constexpr bool host_memory = Device::host_memory;
 
-  /// Work goes to a queue of its own.
+  /// A backend with a new queue.
   Cuda() = default;
-  /// Work goes to this queue.
+  /// A backend on this queue.
   explicit Cuda(queue_type queue) : queue_(std::move(queue)) {}
 
   [[nodiscard]] queue_type& queue() { return queue_; }
   void upload(void* to, void const* from, std::size_t bytes) const { queue_.upload(to, from, bytes); }
-  /// Waits for the work that was given before.
+  /// Waits for all earlier work.
   void download(void* to, void const* from, std::size_t bytes) const { queue_.download(to, from, bytes); }
   void synchronize() const { queue_.synchronize(); }
   /// f(i) for all i < n, on the device: f is trivially copyable, its call is marked HEADMIX_DEVICE or HEADMIX_HD.
@@ -98,7 +98,7 @@ class Cuda {
     cuda_kernels::each_row<wide>(queue_, rows, steps...);
   }
 
-  /// By the vendor's library where it does these types and strides.
+  /// By cuBLAS where it supports the types and strides.
   template <class T, class A, class B>
   void gemm(view<T> y, view<A const> a, view<B const> b, bool accumulate) {
     if (!queue_.gemm(y, a, b, accumulate)) cuda_kernels::gemm<wide>(queue_, y, a, b, accumulate);
@@ -192,7 +192,7 @@ class Cuda {
                     view<Int const> offsets, Index slots_per_row, std::span<std::byte> scratch) {
     cuda_kernels::grouped_gemm(queue_, y, x, w, perm, offsets, slots_per_row, scratch);
   }
-  /// FusedExperts, where warpgroups make the products.
+  /// FusedExperts, on devices with warpgroup kernels.
   template <class Tree, std::size_t n>
   requires fuses_hidden_layers std::size_t grouped_gemm_map_scratch(view<Scalar> y, Tree const& tree,
                                                                     std::array<view<Scalar>, n> const&,
@@ -314,7 +314,7 @@ class Cuda {
   }
 
  private:
-  /// Kernels would write beyond it.
+  /// An error if the scratch memory is smaller than needed.
   static void check_scratch(char const* kernel, std::span<std::byte> scratch, std::size_t needed) {
     if (scratch.size() < needed) {
       fail(kernel, ": the scratch memory has ", scratch.size(), " bytes, expected ", needed, " or more");

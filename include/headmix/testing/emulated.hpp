@@ -298,7 +298,7 @@ class Emulated::queue {
     cuda_kernels::check_shared<K>(shared_bytes_);
     launch_on<Emulated>(kernel, blocks);
   }
-  /// There is no vendor library, so no product.
+  /// False: there is no vendor library.
   template <class... Operand>
   bool gemm(Operand const&...) const {
     return false;

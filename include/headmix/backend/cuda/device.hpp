@@ -1,8 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
 // The kernels of the Cuda backend and the device functions that they may call. Kernels are written once, in terms of
-// these functions: Sm80 and Sm90a (sm80.cuh) implement them by CUDA and PTX, Emulated (emulated.hpp) runs the same
-// source on the CPU.
+// these functions: Sm80 and Sm90a (sm80.cuh) implement them by CUDA and PTX, Emulated (emulated.hpp) on the CPU.
 //
 // A kernel is a trivially copyable struct whose members are its operands:
 //

@@ -3,7 +3,7 @@
 // The sizes that the CUDA kernels were tuned to, each with its unit and its reason. Sizes that an instruction's shape
 // fixes (m16n8k16, m64nNk16, a warp of 32, a warpgroup of 128) stay in the kernels. The order of sums depends on these
 // sizes, so results do; selection is by shape alone, never by the device's number of multiprocessors. bench/gpu
-// measures what a change is worth.
+// measures a change.
 
 #include "headmix/core/config.hpp"
 
@@ -225,7 +225,7 @@ namespace sm90a {
 struct warpgroup_registers {
   int producer, consumer;
 
-  /// True if the consumers take what the producer gives.
+  /// True if the consumers have the registers that the producer releases.
   [[nodiscard]] constexpr bool fit() const { return producer + 2 * consumer == 3 * 168; }
 };
 
@@ -288,7 +288,7 @@ inline constexpr grouped_outer_tile grouped_outer{.long_side = 256,
 
 static_assert(attention.registers.fit() && query_gradient_registers.fit() && key_gradient.registers.fit() &&
                   grouped_gemm.registers.fit() && grouped_outer.registers.fit(),
-              "headmix: consumers take the registers that the producer gives");
+              "headmix: consumers have the registers that the producer releases");
 
 }  // namespace sm90a
 

@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Register vectors that pointwise operations treat like one number, as they do those of cpu/simd.hpp. Global memory is
-// accessed 16 bytes at a time. Loops that the host also compiles are unrolled without a pragma, which its compiler does
+// Register vectors with the operators of numbers, like those of cpu/simd/simd.hpp. Global memory is accessed
+// 16 bytes at a time. Loops that the host also compiles are unrolled without a pragma, which its compiler does
 // not know.
 
 #include <cmath>

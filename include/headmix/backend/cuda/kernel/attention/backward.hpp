@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: MIT
 // The gradient of attention. Probabilities are recomputed from the log-sum-exp. One kernel owns tiles of keys and loops
 // over the rows that see them (d_k, d_v), another owns tiles of rows and loops over keys (d_q): two products more than
-// in a single kernel, but no sum is shared between blocks. If there are few tiles of keys, several blocks share the
+// a single kernel takes, but no sum is shared between blocks. If there are few tiles of keys, several blocks share the
 // rows of one tile, and their sums are added in order.
 
 #include <algorithm>

@@ -29,7 +29,7 @@ struct attention_bias_gradient_plain {
   view<T> d_bias;
   attention_backward<T, Map> p;
   attention_statistics<wide> statistics;
-  wide scale;  ///< of scores
+  wide scale;  ///< of products q k
 
   [[nodiscard]] HEADMIX_HD Index positions() const { return d_bias.rows / p.scores.bias_keys; }
   [[nodiscard]] Index blocks() const {

@@ -81,7 +81,7 @@ struct cached_attention_part {
   attention_cache<T> cache;
   attention_tiles tiles;
   wide scale;
-  Index parts;         ///< with their own blocks; 1: a block does all
+  Index parts;         ///< parts with a block each; 1: a block loops over all parts
   wide* sums;          ///< [rows of all lists, parts, head_dim + 2]; the last two are row maximum and row sum
   Index* row_offsets;  ///< [rows of all lists, 2]: row and first column of o
 
@@ -219,7 +219,7 @@ struct cached_attention_merge {
   }
 };
 
-/// Scratch bytes of cached_attention: the same for every step.
+/// Scratch bytes of cached_attention, equal for all steps of a decoder.
 template <class T>
 [[nodiscard]] std::size_t cached_attention_scratch_bytes(attention_extents const& x, cache_pages const& pages) {
   cached_parts const parts = cached_parts::split(x, pages);

@@ -31,8 +31,8 @@ struct attention_gradient_plain {
   attention_backward<T, Map> p;
   attention_statistics<wide> statistics;
   attention_tiles tiles;
-  wide scale;       ///< of scores
-  wide last_scale;  ///< of the gradient
+  wide scale;       ///< of products q k
+  wide last_scale;  ///< of d_q or d_k
   bool only_dropout;
 
   [[nodiscard]] Index blocks() const { return tiles.count() * blocks_for(p.extents.head_dim, columns); }

@@ -185,7 +185,7 @@ struct attention_key_gradient_tensor {
                           visible_range_of_row<Mask>(row >= 0, row_offsets.position(thread), block_state.key_count()));
     };
 
-    float const unit = Map::identity ? scale : 1.f;  // of scores in registers
+    float const unit = Map::identity ? scale : 1.f;  // converts scores in registers to the unit of exp2
     constexpr int row_blocks = rows_per_warp / 8, out_blocks = width / 8;
     float out[m][out_blocks][4] = {};
 
@@ -215,7 +215,7 @@ struct attention_key_gradient_tensor {
       auto const d_out = query + rows * width;
       auto const shift = device.template shared<float>(statistics_at + stage * 2 * rows * 4), delta = shift + rows;
       auto const row_ranges = device.template shared<int>(row_ranges_at + stage * 3 * rows * 4);
-      auto const non_finite = device.template shared<int>(non_finite_at);  // of queries, then of output gradients
+      auto const non_finite = device.template shared<int>(non_finite_at);  // flags of queries, then of output gradients
       bool const all_visible = (ahead & covered) != 0;
       if (!all_visible) {
         sanitize_rows<rows, width, threads>(device, query, non_finite);
@@ -254,7 +254,7 @@ struct attention_key_gradient_tensor {
       };
       HEADMIX_UNROLL
       for (int k = 0; k < row_blocks / 2; ++k) {
-        float part[m][2][4], slope[m][2][4] = {};  // for 16 rows, since registers for more slopes are lacking
+        float part[m][2][4], slope[m][2][4] = {};  // of 16 rows: registers hold no more slopes
         int const first = r + 16 * k;
         auto const each = [&](auto const& f) {
           HEADMIX_UNROLL

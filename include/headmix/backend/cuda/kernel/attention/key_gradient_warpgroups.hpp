@@ -38,15 +38,14 @@ struct attention_key_gradient_warpgroups {
   static constexpr int keys_full_at = ring::end;  ///< a barrier
   static constexpr int statistics_at = keys_full_at + 16;
   static constexpr int row_ranges_at = statistics_at + stages * 2 * rows * 4;
-  static constexpr int non_finite_at = row_ranges_at + stages * 3 * rows * 4;  ///< of rows, then of gradients
+  static constexpr int non_finite_at = row_ranges_at + stages * 3 * rows * 4;  ///< flags of rows, then of gradients
   static constexpr int states_at = non_finite_at + stages * 2 * rows * 4;
   static constexpr int block_state_at = states_at + stages * 16;
   static constexpr int row_offsets_at = block_state_at + 12 * 4;  ///< of two tiles
   static constexpr int shared_bytes = row_offsets_at + 2 * 3 * rows * 4;
   static constexpr int producers = 4, consumers = 8;  ///< warps
-  static constexpr int tiles_in_flight =
-      tuning::sm90a::key_gradient.in_flight;   ///< tiles in flight when the next one is begun
-  static constexpr int warpgroup_barrier = 1;  ///< and the next two: of one warpgroup
+  static constexpr int tiles_in_flight = tuning::sm90a::key_gradient.in_flight;
+  static constexpr int warpgroup_barrier = 1;  ///< named barriers 1, 2 and 3: of a warpgroup
   /// State of a stage: its rows see every key, or not all do, or it marks the end.
   static constexpr int covered = 1, partial = 0, end = -1;
 
@@ -209,7 +208,7 @@ struct attention_key_gradient_warpgroups {
     }
     device.template cp_async_wait<0>();
     for (int last = tile < tiles_in_flight ? 0 : tile - tiles_in_flight; last < tile; ++last) arrived(last);
-    ring::arrive_full(device, tile);  // the end mark
+    ring::arrive_full(device, tile);  // the stage that marks the end
   }
 
   /// Zeroes non-finite rows that this thread has copied, and marks them: not all keys see them, and 0 times infinity or
@@ -248,7 +247,7 @@ struct attention_key_gradient_warpgroups {
     constexpr int row_blocks = rows / 8, out_blocks = width / 8, steps = rows / 16, eight_rows = 8 * panel_row_bytes;
     int const consumer = device.warpgroup() - 1, lane = device.lane();
     int const first = consumer * warpgroup_keys,
-              warp_key = first + device.warp() % 4 * 16;  // of the warpgroup, of the warp
+              warp_key = first + device.warp() % 4 * 16;  // of the warpgroup, and of the warp
     float score[row_blocks][4], d_score[row_blocks][4];   // transposed: a row for each key
     float d_key[out_blocks][4] = {}, d_value[out_blocks][4] = {};
     words<4> weights[steps], gradients[steps];

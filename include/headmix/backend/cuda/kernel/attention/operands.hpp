@@ -19,7 +19,7 @@ namespace headmix::cuda_kernels {
 template <class Wide, int operands>
 struct attention_row_sums {
   Wide* data = nullptr;
-  Index heads = 1;  ///< per row, as in the log-sum-exp
+  Index heads = 1;  ///< columns of the log-sum-exp
 
   [[nodiscard]] HEADMIX_HD Wide* at(Index row, Index head) const { return data + (row * heads + head) * operands; }
 };
@@ -41,7 +41,7 @@ struct attention_operand_sums {
   attention_statistics<wide> statistics;
   attention_row_sums<wide, operands> sums;
   attention_tiles tiles;
-  wide scale;         ///< of scores
+  wide scale;         ///< of products q k
   bool only_dropout;  ///< true: return at once unless dropout is on (another kernel has done the rest)
 
   [[nodiscard]] Index blocks() const { return tiles.count(); }

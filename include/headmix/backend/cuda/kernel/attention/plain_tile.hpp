@@ -18,7 +18,7 @@ namespace headmix::cuda_kernels {
 /// a tile of the output, columns t % 8, t % 8 + 8, ...
 struct plain_tile {
   static constexpr int threads = 128;
-  static constexpr int rows = 32;          ///< and number of keys
+  static constexpr int rows = 32;          ///< query rows, and keys
   static constexpr int depth = 32;         ///< of a step of a product
   static constexpr int pitch = depth + 1;  ///< no bank conflicts when threads read columns
 };
@@ -28,7 +28,7 @@ template <class Wide>
 inline constexpr int plain_columns =
     std::is_same_v<Wide, double> ? tuning::plain_double_columns : tuning::plain_columns;
 
-/// Row offsets of a tile: those of a list are computed once and kept in shared memory.
+/// Query rows of a tile, with row offsets in shared memory.
 template <class T, class Pointer>
 struct plain_rows {
   T const* data;
@@ -41,6 +41,7 @@ struct plain_rows {
     return data + r * row_stride + (c + col) * col_stride;
   }
 };
+/// Keys of a tile: consecutive rows.
 template <class T>
 struct plain_keys {
   T const* data;  ///< the tile's first key, at the head's first column

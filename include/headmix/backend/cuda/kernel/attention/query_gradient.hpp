@@ -79,7 +79,7 @@ struct attention_query_gradient_tensor {
     auto const head_of = [&](int i) {
       return list.slots ? static_cast<int>(block_tile.list) : row_offsets.col(i) / width;
     };
-    float const unit = Map::identity ? scale : 1.f;  // of scores in registers
+    float const unit = Map::identity ? scale : 1.f;  // converts scores in registers to the unit of exp2
     constexpr int key_blocks = group_keys / 8, out_blocks = width / 8;
     float out[m][out_blocks][4] = {};
 

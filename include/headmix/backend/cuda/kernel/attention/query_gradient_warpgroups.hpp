@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: MIT
 // d_q of attention with warpgroup MMAs. A block has 128 rows of a list. The first of its three warpgroups loads keys
 // and values, 128 at a time; the other two have 64 rows each, recompute their probabilities and multiply the score
-// gradients by the keys. The MMAs of one overlap the exponentials of the other.
+// gradients by the keys. The MMAs of one warpgroup overlap the exponentials of the other.
 
 #include <type_traits>
 
@@ -32,7 +32,7 @@ struct attention_query_gradient_warpgroups {
   static constexpr int producer_registers = tuning::sm90a::query_gradient_registers.producer;
   static constexpr int consumer_registers = tuning::sm90a::query_gradient_registers.consumer;
   static constexpr int shared_bytes = statistics_at + 2 * rows * 4;
-  static constexpr int warpgroup_barrier = 1;  ///< and the next one: of one consumer
+  static constexpr int warpgroup_barrier = 1;  ///< named barriers 1 and 2: of a consumer
 
   attention_backward<bfloat16, Map> p;
   attention_statistics<float> statistics;
@@ -64,7 +64,7 @@ struct attention_query_gradient_warpgroups {
     constexpr int query_panel_bytes = rows * panel_row_bytes;
     int const consumer = device.warpgroup() - 1, lane = device.lane();
     int const first_row = consumer * warpgroup_rows,
-              warp_row = first_row + device.warp() % 4 * 16;  // of the group, of the warp
+              warp_row = first_row + device.warp() % 4 * 16;  // of the warpgroup, and of the warp
     auto const queries = device.template shared<bfloat16>(0), d_outs = device.template shared<bfloat16>(query_bytes);
 
     gather_panels<rows, warpgroup_rows, width>(device, queries, first_row,

@@ -184,7 +184,7 @@ template <class Map, class Row>
   return mapped.value * static_cast<float>(log2_of_e);
 }
 
-/// Two adjacent 16 x 8 accumulators of a warp as the 16 x 16 left operand of a product.
+/// Two adjacent 16 x 8 accumulators of a warp as a 16 x 16 A fragment in bfloat16.
 [[nodiscard]] HEADMIX_HD inline words<4> pack_a_fragment(float const (&a)[4], float const (&b)[4]) {
   return {{pack(a[0], a[1]), pack(a[2], a[3]), pack(b[0], b[1]), pack(b[2], b[3])}};
 }

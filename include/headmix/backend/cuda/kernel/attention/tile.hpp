@@ -43,7 +43,7 @@ struct attention_tiles {
   segments tokens = {nullptr, 0, 0};
   Index per_token = 1;  ///< rows of the list, or 1; if heads are chosen, the rows of all lists
   Index heads = 0;      ///< lists, or key/value heads, of a sequence
-  Index rows = 1;       ///< per tile
+  Index rows = 1;       ///< of a tile
   bool last_first = false;
   Int const* chosen = nullptr;  ///< offsets of the lists of chosen heads; no list has a token twice
 
@@ -142,7 +142,7 @@ struct attention_tiles {
   Index const n = tuning::interleaved_bytes / (each > 0 ? each : 1);
   return n > 1 ? n : 1;
 }
-/// Rows of a token that read the same key/value head; if heads are chosen, on average.
+/// Rows of a token that read a key/value head; the mean if heads are chosen.
 [[nodiscard]] inline Index rows_per_kv_head(attention_extents const& x) {
   return x.heads_are_chosen() ? blocks_for(x.rows_per_token, x.kv_heads) : x.rows_per_token * x.group();
 }
@@ -182,11 +182,12 @@ struct tile_visible_range {
     return common_begin <= first && last <= common_end;
   }
 };
-/// The visible keys of no rows yet; and after adding a row with the keys begin ... end - 1.
+/// The visible keys of a tile without rows.
 template <AttentionMask Mask>
 [[nodiscard]] HEADMIX_HD tile_visible_range empty_visible_range() {
   return {largest_int, 0, 0, dense_mask<Mask> ? largest_int : 0};
 }
+/// Adds a row that sees the keys begin ... end - 1.
 HEADMIX_HD inline void extend_visible_range(tile_visible_range& all, int begin, int end) {
   if (begin < end) {
     if (begin < all.begin) all.begin = begin;

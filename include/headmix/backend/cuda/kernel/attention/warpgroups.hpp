@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: MIT
 // Attention over row lists with warpgroup MMAs (Shah et al. 2024 describe the schedule). A block has 128 rows of a list
 // and three warpgroups. The first loads keys and values, 128 at a time, by TMA into a ring of stages; the other two
-// have 64 rows each and take turns: the MMAs of one overlap the exponentials of the other. The score MMAs of a tile and
-// the P V MMAs of the previous tile are in flight together.
+// have 64 rows each and alternate: the MMAs of one warpgroup overlap the exponentials of the other. The score MMAs of a
+// tile and the P V MMAs of the previous tile are in flight together.
 
 #include <cmath>
 #include <cstdint>
@@ -33,8 +33,8 @@ struct attention_warpgroups {
   static constexpr int producer_registers = tuning::sm90a::attention.registers.producer;
   static constexpr int consumer_registers = tuning::sm90a::attention.registers.consumer;
   static constexpr float rescale_threshold = tuning::sm90a::attention.rescale_threshold;
-  static constexpr int scheduler_barrier = 1;  ///< and the next one: the turn of a consumer
-  static constexpr int warpgroup_barrier = 3;  ///< and the next one: of one consumer
+  static constexpr int scheduler_barrier = 1;  ///< named barriers 1 and 2: a consumer may issue MMAs
+  static constexpr int warpgroup_barrier = 3;  ///< named barriers 3 and 4: of a consumer
 
   attention_forward<bfloat16, Map> p;
   attention_gated<bfloat16> gated;
@@ -67,7 +67,7 @@ struct attention_warpgroups {
     constexpr int query_panel_bytes = rows * panel_row_bytes;
     int const consumer = device.warpgroup() - 1, lane = device.lane();
     int const first_row = consumer * warpgroup_rows,
-              warp_row = first_row + device.warp() % 4 * 16;  // of the group, of the warp
+              warp_row = first_row + device.warp() % 4 * 16;  // of the warpgroup, and of the warp
     auto const queries = device.template shared<bfloat16>(0);
 
     gather_panels<rows, warpgroup_rows, width>(device, queries, first_row,
@@ -168,7 +168,7 @@ struct attention_warpgroups {
     };
 
     if (count > 0) {
-      if (consumer == 1) scheduler_arrive();  // to the first consumer
+      if (consumer == 1) scheduler_arrive();  // the first consumer begins
       device.mbarrier_wait(barriers.keys_full(0), 0);
       scheduler_sync();
       device.wgmma_fence(score[0]);

@@ -106,7 +106,7 @@ struct map_epilogue {
 /// x.
 template <int columns, bool transposed, class TensorMap, class Output>
 struct expert_products {
-  static constexpr int products = Output::products, product_columns = columns / products;  ///< of each product
+  static constexpr int products = Output::products, product_columns = columns / products;
   static_assert(columns == 64 || columns == 128, "headmix: a tile of experts' products has 64 or 128 columns");
   static_assert(product_columns % panel_columns == 0 && (products == 1 || !transposed),
                 "headmix: panels divide a warp's columns, and transposed weights go with one product");
@@ -115,9 +115,9 @@ struct expert_products {
   static constexpr int consumer_registers = tuning::sm90a::grouped_gemm.registers.consumer;
   static constexpr bool cooperative = true, warpgroups = true;
   static constexpr int rows = tuning::sm90a::grouped_gemm.rows, depth = panel_columns;
-  static constexpr int warpgroup_rows = rows / 2, mma_rows = 64;  ///< per warpgroup, and per product
+  static constexpr int warpgroup_rows = rows / 2, mma_rows = 64;  ///< rows of a warpgroup, and of an MMA
   static constexpr int a_bytes = rows * panel_row_bytes, b_bytes = depth * columns * 2;
-  static constexpr int panels = transposed ? 1 : columns / panel_columns;  ///< of a tile of weights
+  static constexpr int panels = transposed ? 1 : columns / panel_columns;  ///< panels of a tile of weights
   static constexpr int panel_rows = transposed ? columns : depth;
   static constexpr int consumers = 8;  ///< number of warps
   /// The largest shared memory of a block, whose end holds the offsets of the experts' slots, as far as they fit.
@@ -224,8 +224,8 @@ struct expert_products {
                       expert * expert_rows + (transposed ? n : k0), expert * expert_cols + (transposed ? k0 : n), full);
     }
   }
-  /// Issues the MMAs of one step of the depth, also for groups without rows: a branch for one group cost a third of a
-  /// short kernel's time, since accumulators do not stay in their registers where branches join.
+  /// Issues the MMAs of a step of the depth, also where the second 64 rows are missing: a branch cost a third of a
+  /// short kernel's time, since accumulators leave their registers where branches join.
   template <class Device>
   HEADMIX_DEVICE void multiply_step(Device& device, sums& sum, int a_at, int b_at, bool adds) const {
     constexpr int eight_rows = 8 * panel_row_bytes;

@@ -38,8 +38,7 @@ struct grouped_gemm_warpgroups : expert_products<columns, transposed, TensorMap,
   static constexpr int tiles_at = (ring::end + 15) / 16 * 16;
   static_assert(tiles_at + stages * tile_bytes <= base::begins_at, "headmix: the stages reach into the result");
   static constexpr int producers = 4;  ///< number of warps
-  static constexpr int steps_in_flight =
-      tuning::sm90a::grouped_gemm.in_flight;  ///< steps in flight when the next one is begun
+  static constexpr int steps_in_flight = tuning::sm90a::grouped_gemm.in_flight;
   static constexpr int producer_barrier = 1;  ///< of the first warpgroup
 
   [[nodiscard]] Index blocks(int processors) const {
@@ -106,7 +105,7 @@ struct grouped_gemm_warpgroups : expert_products<columns, transposed, TensorMap,
     while (now.count > 0) {
       tile const next = find_tile(device, all, number += grid_stride);  // its slots are read while this tile is loaded
       int const steps = this->steps_of(now.expert);
-      int chunk[copy::count];  // of x, of 16 bytes: the start of the thread's part of its rows
+      int chunk[copy::count];  // number of the thread's 16-byte chunk of its rows of x
       HEADMIX_NO_UNROLL
       for (int s = 0; s == 0 || s < steps; ++s) {
         int const stage = ring::stage_of(step);

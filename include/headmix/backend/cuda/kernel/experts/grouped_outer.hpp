@@ -275,7 +275,7 @@ struct grouped_outer_plan {
   template <class T>
   grouped_outer_plan(view<T> const& y, view<T const> const& x, view<T const> const& g) {
     if (y.size() == 0) return;
-    Index const slots = (std::max)(x.count * x.rows, g.count * g.rows);  // if one of them has a row for each
+    Index const slots = (std::max)(x.count * x.rows, g.count * g.rows);  // x or g has a row for each slot
     constexpr int narrow = tuning::sm80::grouped_outer.narrow;
     if (y.cols <= narrow) {
       columns = narrow;

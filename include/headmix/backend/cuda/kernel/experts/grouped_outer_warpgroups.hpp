@@ -39,9 +39,8 @@ struct grouped_outer_warpgroups {
   using ring = stage_ring<stages, stages * stage_bytes>;
   static constexpr int shared_bytes = ring::end;
   static constexpr int producers = 4, consumers = 8;  ///< numbers of warps
-  static constexpr int steps_in_flight =
-      tuning::sm90a::grouped_outer.in_flight;  ///< steps in flight when the next one is begun
-  static constexpr int consumer_rows = 128;    ///< and columns, of one consumer
+  static constexpr int steps_in_flight = tuning::sm90a::grouped_outer.in_flight;
+  static constexpr int consumer_rows = 128;  ///< rows and columns of a consumer
   static constexpr int previous_panel_bytes = consumer_rows * panel_row_bytes;
   static_assert(consumer_rows / panel_columns * previous_panel_bytes <= stage_bytes,
                 "headmix: the old values do not fit in a stage");

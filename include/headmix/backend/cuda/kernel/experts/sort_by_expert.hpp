@@ -53,12 +53,11 @@ struct slot_keys {
 /// A pass of the sort: orders the slots, given in the order `from` (numerical if null), by one digit of their keys.
 struct digit_pass {
   static constexpr int threads = tuning::sort_slots.threads, warps = threads / 32;
-  static constexpr int max_bits =
-      tuning::sort_slots.max_bits;  ///< per digit, so that every warp's counters fit in shared memory
+  static constexpr int max_bits = tuning::sort_slots.max_bits;  ///< of a digit
   static constexpr Int max_digits = Int{1} << max_bits;
   static constexpr int counter_bytes = warps * max_digits * static_cast<int>(sizeof(Int));
   static constexpr Index max_chunks = tuning::sort_slots.max_chunks;
-  static constexpr int lane_chunks = tuning::sort_slots.lane_chunks;  ///< in the scan
+  static constexpr int lane_chunks = tuning::sort_slots.lane_chunks;
 
   slot_keys keys;
   view<Int const> from;  ///< [1, slots]; null: 0, 1, ...

@@ -158,33 +158,32 @@ class fragment_position {
   int offset_;
 };
 
-/// A lane's part of the 16 x 16 left operand of a product, from a tile with a row for each row of A.
+/// A lane's part of the 16 x 16 A fragment, from a tile of A.
 template <class Device, class Pointer, int cols>
 HEADMIX_DEVICE words<4> load_a(Device& device, Pointer tile, fragment_position<cols, true> const& position, int row,
                                int col) {
   return device.ldmatrix_x4(tile + position.at(row, col));
 }
-/// The left operand from a tile of A^T: row and col are those of the tile, i.e. depth and row of A.
+/// The A fragment from a tile of A^T: `row` is a depth, `col` a row of A.
 template <class Device, class Pointer, int cols>
 HEADMIX_DEVICE words<4> load_a_transposed(Device& device, Pointer tile, fragment_position<cols, false> const& position,
                                           int row, int col) {
   return device.ldmatrix_x4_trans(tile + position.at(row, col));
 }
-/// The right operand, 16 deep and 16 columns wide, from a tile with a row for each step of the depth: words 0 and 1 are
-/// the operand of the first 8 columns, 2 and 3 of the others.
+/// Two B fragments, 16 deep and 8 columns wide, from a tile of B: words 0 and 1, and words 2 and 3.
 template <class Device, class Pointer, int cols>
 HEADMIX_DEVICE words<4> load_b(Device& device, Pointer tile, fragment_position<cols, true> const& position, int row,
                                int col) {
   return device.ldmatrix_x4_trans(tile + position.at(row, col));
 }
-/// The right operand from a tile of B^T: row and col are those of the tile, i.e. column and depth of B.
+/// The B fragments from a tile of B^T: `row` is a column, `col` a depth of B.
 template <class Device, class Pointer, int cols>
 HEADMIX_DEVICE words<4> load_b_transposed(Device& device, Pointer tile, fragment_position<cols, false> const& position,
                                           int row, int col) {
   return device.ldmatrix_x4(tile + position.at(row, col));
 }
 
-/// c[i][j] += a[i] b[j]: 16 m x 8 n accumulators, b in the layout of load_right. Of the 16 x 8 accumulators of c[i][j],
+/// c[i][j] += a[i] b[j]: 16 m x 8 n accumulators, b in the layout of load_b. Of the 16 x 8 accumulators of c[i][j],
 /// lane l holds those of row l / 4, columns l % 4 * 2 and the next (0, 1), and of row l / 4 + 8, the same columns (2,
 /// 3).
 template <int m, int n, Half T = bfloat16, class Device>

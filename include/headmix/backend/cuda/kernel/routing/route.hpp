@@ -97,7 +97,7 @@ struct route_tensor {
     device.template cp_async_wait<0>();
     device.sync();  // the logits reuse the tiles' memory
 
-    auto const logits = device.template shared<float>(16 * warp * logit_row * 4);  // of this warp's rows
+    auto const logits = device.template shared<float>(16 * warp * logit_row * 4);  // rows of this warp
     HEADMIX_UNROLL
     for (int j = 0; j < n; ++j) {
       HEADMIX_UNROLL
@@ -107,7 +107,7 @@ struct route_tensor {
     }
     device.sync_warp();
 
-    constexpr int lanes = columns / 4;  // per row, with four columns each
+    constexpr int lanes = columns / 4;  // of a row, four columns each
     int const lane_of_row = lane % lanes;
     float p_sum[4] = {};      // of this lane's columns, over its rows
     std::uint32_t count = 0;  // a byte for each column: a warp has 16 rows

@@ -83,7 +83,7 @@ struct top_k_kernel {
 
   view<Int> y;
   view<A const> a;
-  team members;  ///< of one warp
+  team members;  ///< lanes of a warp
 
   template <class Device>
   HEADMIX_DEVICE void operator()(Device& device) const {

@@ -63,7 +63,7 @@ struct team {
 template <class V>
 inline constexpr int team_bytes = team_threads / 32 * static_cast<int>(sizeof(V));
 
-/// combine(a, combine(b, ...)) over the values of a team, the same for all members. All threads of the block call.
+/// combine(a, combine(b, ...)) over the values of a team; all members get the result. All threads of the block call.
 template <class V, class Combine, class Device>
 [[nodiscard]] HEADMIX_DEVICE V team_reduce(Device& device, team t, V value, Combine combine) {
   for (int mask = (t.size() < 32 ? t.size() : 32) / 2; mask > 0; mask /= 2) {

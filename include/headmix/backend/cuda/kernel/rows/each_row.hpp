@@ -17,7 +17,7 @@ HEADMIX_QUIET_BOUNDS
 
 namespace headmix::cuda_kernels {
 
-/// The columns of a, then those of b.
+/// The columns of a, then the columns of b.
 template <class A, class B>
 struct tree_concat {
   view<A const> a;
@@ -122,7 +122,7 @@ struct each_row_kernel {
 
   step_list<S...> steps;
   Index rows;
-  team members;  ///< lanes of one warp
+  team members;  ///< lanes of a warp
 
   template <class Device>
   HEADMIX_DEVICE void operator()(Device& device) const {
@@ -156,8 +156,7 @@ template <class S>
   return s.y.cols;
 }
 
-/// With few rows, a lane for each column, so that a step takes the time of one element. With many rows, fewer lanes, so
-/// that none idles: most steps have fewer columns than the widest.
+/// The team of a row: tuning::each_row.
 [[nodiscard]] constexpr team lanes_of_rows(Index rows, Index columns) {
   constexpr tuning::each_row_lanes t = tuning::each_row;
   if (rows < t.many_rows || columns < t.min_lanes) return team::of_lanes_for(columns);
