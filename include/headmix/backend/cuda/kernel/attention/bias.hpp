@@ -62,11 +62,10 @@ struct attention_bias_gradient_plain {
     for (Index b = 0; b < x.queries.count; ++b) {
       Index const keys = x.keys.length(b);
       if (first_key >= keys) continue;
-      // Row number `turn` of each position; once no row sees a key, there are no more.
-      for (Index turn = 0; turn < x.rows_per_token; ++turn) {
-        int const i = device.thread();
-        if (i < tile::rows) {
-          query_row const at = row_at(b, head, first_position + i, turn);
+      // Row `token_row` of each position. Once no row sees a key, no later one does.
+      for (Index token_row = 0; token_row < x.rows_per_token; ++token_row) {
+        if (int const i = device.thread(); i < tile::rows) {
+          query_row const at = row_at(b, head, first_position + i, token_row);
           plain_store_row<Mask>(at, i, keys, rows, cols, row_ranges);
           Index const in_row = at.col / x.head_dim;
           row_statistics[2 * i] = at.row >= 0 ? device.load(statistics.shift(at.row, in_row)) : wide(0);
@@ -124,13 +123,13 @@ struct attention_bias_gradient_plain {
   }
 
  private:
-  /// Row number `turn` of a head at a position of a sequence.
-  [[nodiscard]] HEADMIX_DEVICE query_row row_at(Index b, Index head, Index position, Index turn) const {
+  /// Row `token_row` of a head at a position of a sequence.
+  [[nodiscard]] HEADMIX_DEVICE query_row row_at(Index b, Index head, Index position, Index token_row) const {
     attention_extents const& x = p.extents;
     Index const t = position - x.first_position(b);
     if (t < 0 || t >= x.queries.length(b)) return {-1, 0, 0, 0};
     Index const first = (x.queries.begin(b) + t) * x.rows_per_token;
-    if (!x.heads_are_chosen()) return {first + turn, head * x.head_dim, position, head};
+    if (!x.heads_are_chosen()) return {first + token_row, head * x.head_dim, position, head};
     Int const* const offsets = x.chosen.offsets + (b * x.heads + head);
     Index low = offsets[0], high = offsets[1];
     Index const end = high;
@@ -142,7 +141,7 @@ struct attention_bias_gradient_plain {
         high = middle;
       }
     }
-    low += turn;
+    low += token_row;
     if (low >= end || x.chosen.slots[low] >= first + x.rows_per_token) return {-1, 0, 0, 0};
     return {x.chosen.slots[low], 0, position, head};
   }

@@ -297,7 +297,6 @@ bool grouped_gemm_by_warpgroups(Queue& queue, Output const& output, view<bfloat1
       return typename K::base{output, x, slots, static_cast<int>(w[0].rows), first.rows, first.cols, {}};
     };
     using resident = grouped_gemm_resident_warpgroups<transposed, map, Output>;
-    constexpr int narrow_columns = tuning::sm90a::grouped_gemm.narrow_columns;
     using deep = grouped_gemm_warpgroups<tuning::sm90a::grouped_gemm.columns, transposed, map, Output>;
     if (w[0].rows <= resident::max_depth && output.y.cols > resident::product_columns) {
       auto const base = operands(std::type_identity<resident>{});
@@ -305,6 +304,7 @@ bool grouped_gemm_by_warpgroups(Queue& queue, Output const& output, view<bfloat1
       return true;
     }
     if constexpr (Output::products == 1) {
+      constexpr int narrow_columns = tuning::sm90a::grouped_gemm.narrow_columns;
       using narrow = grouped_gemm_warpgroups<narrow_columns, transposed, map, Output>;
       if (output.y.cols <= narrow_columns) {
         launch(narrow{operands(std::type_identity<narrow>{})});
