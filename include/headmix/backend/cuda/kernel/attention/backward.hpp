@@ -189,14 +189,14 @@ void attention_gradient(Queue& queue, attention_backward<T, Map> const& p, std::
         with_gradient_kernels<Mask, Map, width>(queue, [&]<class Kernels>(Kernels) {
           if (of_keys) {
             using kernel_type = typename Kernels::of_keys;
-            std::byte* const behind = scratch.data() + attention_statistics_bytes<wide>(x);
-            listed_tiles const listed{x.heads_are_chosen() ? reinterpret_cast<listed_tile*>(behind) : nullptr};
+            std::byte* const tiles_scratch = scratch.data() + attention_statistics_bytes<wide>(x);
+            listed_tiles const listed{x.heads_are_chosen() ? reinterpret_cast<listed_tile*>(tiles_scratch) : nullptr};
             if (listed.data) {
               attention_compute_tiles<Mask, Map, kernel_type::rows> const tiles{x, divisors.per_token, listed};
               queue.launch(tiles, tiles.blocks());
             }
             attention_parts parts = attention_gradient_parts<Mask, kernel_type, Queue, Map>(queue, x);
-            parts.data = reinterpret_cast<float*>(behind + attention_tiles_bytes(x, kernel_type::rows));
+            parts.data = reinterpret_cast<float*>(tiles_scratch + attention_tiles_bytes(x, kernel_type::rows));
             if (!key_gradient_by_warpgroups<Mask, kernel_type, width>(queue, p, statistics, divisors, scale, last_scale,
                                                                       parts, listed)) {
               kernel_type const kernel{p,        statistics, key_tiles(x, kernel_type::keys, sizeof(T)),

@@ -271,10 +271,10 @@ struct attention_key_gradient_tensor {
           auto const mapped = mapped_rows_of(stage) + 2 * first;
           map_scores_by_keys(p.scores, part, slope, scale, mapped, block_state.first_key() + warp_key, lane);
         }
-        float less[2][2];
+        float row_shift[2][2];
         HEADMIX_UNROLL
-        for (int c = 0; c < 4; ++c) less[c / 2][c % 2] = shift[first + c / 2 * 8 + lane % 4 * 2 + c % 2];
-        each([&](float& s, float, float, int row) { s = device.exp2(s * unit - less[row / 8][row % 2]); });
+        for (int c = 0; c < 4; ++c) row_shift[c / 2][c % 2] = shift[first + c / 2 * 8 + lane % 4 * 2 + c % 2];
+        each([&](float& s, float, float, int row) { s = device.exp2(s * unit - row_shift[row / 8][row % 2]); });
         if (!all_visible) mask_sanitized_rows(part, first);
         HEADMIX_UNROLL
         for (int i = 0; i < m; ++i)
@@ -286,13 +286,13 @@ struct attention_key_gradient_tensor {
       for (int j = 0; j < row_blocks; ++j) {
         HEADMIX_UNROLL
         for (int e = 0; e < 2; ++e) {
-          float const less = delta[r + 8 * j + lane % 4 * 2 + e];
+          float const row_delta = delta[r + 8 * j + lane % 4 * 2 + e];
           HEADMIX_UNROLL
           for (int i = 0; i < m; ++i) {
             HEADMIX_UNROLL
             for (int half = 0; half < 2; ++half) {
               float& d = d_score[i][j][2 * half + e];
-              d = score[i][j][2 * half + e] * (d - less);
+              d = score[i][j][2 * half + e] * (d - row_delta);
             }
           }
         }

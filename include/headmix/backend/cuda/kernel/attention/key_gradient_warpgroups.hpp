@@ -329,11 +329,11 @@ struct attention_key_gradient_warpgroups {
       for (int j = 0; j < row_blocks; ++j) {
         HEADMIX_UNROLL
         for (int e = 0; e < 2; ++e) {
-          float const less = delta[8 * j + lane % 4 * 2 + e];
+          float const row_delta = delta[8 * j + lane % 4 * 2 + e];
           HEADMIX_UNROLL
           for (int half = 0; half < 2; ++half) {
             float& d = d_score[j][2 * half + e];
-            d = score[j][2 * half + e] * (d - less);
+            d = score[j][2 * half + e] * (d - row_delta);
           }
         }
       }

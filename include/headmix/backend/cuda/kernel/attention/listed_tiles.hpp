@@ -66,13 +66,13 @@ struct attention_compute_tiles {
     all = warp_reduce_visible_range(device, all);
     if (device.lane() != 0) return;
     int const head = Map::identity ? 0 : static_cast<int>(list - b * x.heads);
-    listed_tile const made{all, static_cast<int>(first), first < end ? static_cast<int>(end - first) : 0, head, 0};
-    words<8> const all_words = __builtin_bit_cast(words<8>, made);
+    listed_tile const result{all, static_cast<int>(first), first < end ? static_cast<int>(end - first) : 0, head, 0};
+    words<8> const result_words = __builtin_bit_cast(words<8>, result);
     HEADMIX_UNROLL
     for (int i = 0; i < 2; ++i) {
       words<4> half;
       HEADMIX_UNROLL
-      for (int w = 0; w < 4; ++w) half.word[w] = all_words.word[4 * i + w];
+      for (int w = 0; w < 4; ++w) half.word[w] = result_words.word[4 * i + w];
       device.store16(reinterpret_cast<std::uint32_t*>(tiles.data + t) + 4 * i, half);
     }
   }

@@ -116,22 +116,24 @@ struct attention_query_gradient_warpgroups {
       if (!all_visible) apply_mask<Mask>(score, row_ranges, warp_row, first, lane);
       HEADMIX_UNROLL
       for (int half = 0; half < 2; ++half) {
-        float const less = shift[warp_row + 8 * half + lane / 4];
+        float const row_shift = shift[warp_row + 8 * half + lane / 4];
         HEADMIX_UNROLL
         for (int j = 0; j < key_blocks; ++j) {
           HEADMIX_UNROLL
-          for (int e = 2 * half; e < 2 * half + 2; ++e) score[0][j][e] = device.exp2(score[0][j][e] * scale - less);
+          for (int e = 2 * half; e < 2 * half + 2; ++e)
+            score[0][j][e] = device.exp2(score[0][j][e] * scale - row_shift);
         }
       }
       device.template wgmma_wait<0>(d_score[0]);
       release(barriers.values_empty(stage));
       HEADMIX_UNROLL
       for (int half = 0; half < 2; ++half) {
-        float const less = delta[warp_row + 8 * half + lane / 4];
+        float const row_delta = delta[warp_row + 8 * half + lane / 4];
         HEADMIX_UNROLL
         for (int j = 0; j < key_blocks; ++j) {
           HEADMIX_UNROLL
-          for (int e = 2 * half; e < 2 * half + 2; ++e) d_score[0][j][e] = score[0][j][e] * (d_score[0][j][e] - less);
+          for (int e = 2 * half; e < 2 * half + 2; ++e)
+            d_score[0][j][e] = score[0][j][e] * (d_score[0][j][e] - row_delta);
         }
       }
       if (!all_visible)

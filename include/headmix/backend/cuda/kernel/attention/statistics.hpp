@@ -57,7 +57,7 @@ struct attention_compute_statistics {
     wide const gate = gated.gate.data && valid ? gated.gate(row, 0) : wide(0);
     wide d_gate = 0;
     for (Index head = first_head; head < first_head + each; ++head) {
-      wide const known = valid ? lse(row, head) : wide(0);
+      wide const row_lse = valid ? lse(row, head) : wide(0);
       wide delta = 0, product = 0;
       if (valid) {
         if (gated.gate.data) {
@@ -74,13 +74,13 @@ struct attention_compute_statistics {
       d_gate += product;
       if (cleared.data) {
         device.sync_warp();  // d_q may alias d_o, which other lanes have written
-        if (valid && known == minus_infinity<wide>) clear(device, row, head);
+        if (valid && row_lse == minus_infinity<wide>) clear(device, row, head);
       }
       if (!leads) continue;
       // A row that sees nothing: every probability is exp(-infinity) = 0.
-      wide const shift = known == minus_infinity<wide> ? -known
-                         : base_2<wide>                ? known * static_cast<wide>(log2_of_e)
-                                                       : known;
+      wide const shift = row_lse == minus_infinity<wide> ? -row_lse
+                         : base_2<wide>                  ? row_lse * static_cast<wide>(log2_of_e)
+                                                         : row_lse;
       device.store(statistics.shift(row, head), shift);
       device.store(statistics.delta(row, head), delta);
     }

@@ -58,8 +58,9 @@ struct small_row_list {
   int first, end;
   int position;  ///< of element 0; if heads are chosen, of slot 0
 
-  HEADMIX_HD small_row_list(Int const* chosen, int first_row, int first_head, int begin, int behind, int at_position)
-      : slots(chosen), row(first_row), head(first_head), first(begin), end(behind), position(at_position) {}
+  HEADMIX_HD small_row_list(Int const* chosen, int first_row, int first_head, int list_begin, int list_end,
+                            int at_position)
+      : slots(chosen), row(first_row), head(first_head), first(list_begin), end(list_end), position(at_position) {}
   HEADMIX_HD small_row_list(attention_extents const& x, Index sequence, Index list, row_divisors const& divisors)
       : slots(x.chosen.slots), row(0), head(0), first(0), end(0), position(0) {
     small_segment const queries = divisors.queries(x, sequence);

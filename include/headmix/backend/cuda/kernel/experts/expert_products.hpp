@@ -176,9 +176,9 @@ struct expert_products {
     bool const is_full = left < all.full;
     if (!is_full) left -= all.full;
     for_each_32_experts(device, [&](int first, int begin, int full, int last) {
-      int const mine = is_full ? full : last > 0 ? 1 : 0;
+      int const lane_tiles = is_full ? full : last > 0 ? 1 : 0;
       int total = 0;
-      int const before = device.warp_exclusive_sum(mine, total);
+      int const before = device.warp_exclusive_sum(lane_tiles, total);
       if (left >= total) {
         left -= total;
         return true;
@@ -257,14 +257,14 @@ struct expert_products {
   using row_of_output = decltype(std::declval<Output const&>().row(Int{}));
   /// The rows of a thread's accumulators: in both groups, and eight rows below.
   struct accumulator_rows {
-    Int slot[2][2], other[2][2];  ///< of the row, and of the row of the neighbouring lanes; -1: none
+    Int slot[2][2], neighbour_slot[2][2];  ///< of the row, and of the row of the neighbouring lanes; -1: none
     row_of_output row[2][2];
   };
   template <class Device, class Slots>
   [[nodiscard]] HEADMIX_DEVICE accumulator_rows read_rows(Device& device, Slots const& of_tile) const {
-    int const own = (device.warpgroup() - 1) * warpgroup_rows + device.warp() % 4 * 16 + device.lane() / 4;
+    int const thread_row = (device.warpgroup() - 1) * warpgroup_rows + device.warp() % 4 * 16 + device.lane() / 4;
     auto const slot = [&](int half, int below, int flip) -> Int {
-      return of_tile[(own ^ flip) + half * mma_rows + 8 * below];
+      return of_tile[(thread_row ^ flip) + half * mma_rows + 8 * below];
     };
     auto const row = [&](int half, int below) {
       Int const of = slot(half, below, 0);
@@ -278,7 +278,7 @@ struct expert_products {
   /// row together with the four neighbouring lanes, whose next row they store afterwards. All addresses of a row are
   /// computed before the first store; a warp waits for no other.
   template <class Device>
-  HEADMIX_DEVICE void write(Device& device, sums const& sum, accumulator_rows const& own, int col0) const {
+  HEADMIX_DEVICE void write(Device& device, sums const& sum, accumulator_rows const& rows_of_thread, int col0) const {
     constexpr int parts = product_columns / 32;  // of a row, 64 bytes each
     int const width = static_cast<int>(output.y.cols), lane = device.lane();
     bool const odd = lane / 4 % 2 != 0;
@@ -303,7 +303,7 @@ struct expert_products {
         HEADMIX_UNROLL
         for (int j = 0; j < parts; ++j) {
           int const col = col_of(j);
-          of_y[j] = output.apply(own.row[half][below], col < width ? col : 0, product_chunks[j]);
+          of_y[j] = output.apply(rows_of_thread.row[half][below], col < width ? col : 0, product_chunks[j]);
         }
         HEADMIX_UNROLL
         for (int j = 0; j < parts; j += 2) {
@@ -313,11 +313,12 @@ struct expert_products {
             for (int p = 0; p < products; ++p) swap_parts(device, odd, product_chunks[j][p], product_chunks[j + 1][p]);
           }
         }
-        Int const mine = own.slot[half][below], beside = own.other[half][below];
+        Int const own_slot = rows_of_thread.slot[half][below],
+                  neighbour_slot = rows_of_thread.neighbour_slot[half][below];
         HEADMIX_UNROLL
         for (int j = 0; j < parts; ++j) {
           int const col = col_of(j / 2 * 2 + odd);
-          Int const to = odd == (j % 2 != 0) ? mine : beside;
+          Int const to = odd == (j % 2 != 0) ? own_slot : neighbour_slot;
           if (to >= 0 && col < width) output.store(device, to, col, of_y[j], product_chunks[j]);
         }
       }

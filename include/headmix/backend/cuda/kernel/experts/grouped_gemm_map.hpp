@@ -81,7 +81,7 @@ void grouped_gemm_map(Queue& queue, view<bfloat16> y, Tree const& tree, std::arr
   using T = bfloat16;
   slot_lists const slots(perm, offsets, slots_per_row);
   if (slots.count() == 0 || y.cols == 0) return;
-  auto const each = [](auto const& list, auto const& f) {
+  auto const all_of = [](auto const& list, auto const& f) {
     for (auto const& v : list) {
       if (!f(v)) return false;
     }
@@ -90,15 +90,15 @@ void grouped_gemm_map(Queue& queue, view<bfloat16> y, Tree const& tree, std::arr
   auto const wanted = [](view<T> const& v) { return v.data != nullptr; };
   if constexpr (has_vectors<float, Tree>) {
     bool const aligned = x.count == 1 && rows_are_aligned(x) && rows_are_aligned(y) &&
-                         each(products, [&](auto const& v) { return !wanted(v) || rows_are_aligned(v); }) &&
-                         each(w, [](auto const& v) { return rows_are_aligned(v); });
+                         all_of(products, [&](auto const& v) { return !wanted(v) || rows_are_aligned(v); }) &&
+                         all_of(w, [](auto const& v) { return rows_are_aligned(v); });
     if (aligned && maps_in_registers<Tree>(queue, y, w[0]) && rows_are_vectors<float>(tree, y.cols)) {
       map_epilogue<n, Tree> output{y, tree, {}};
       for (std::size_t p = 0; p < n; ++p) output.product[p] = products[p];
       if (grouped_gemm_by_warpgroups<false>(queue, output, x, w, slots)) return;
     }
   }
-  if (maps_in_registers<Tree>(queue, y, w[0]) && !each(products, wanted)) {
+  if (maps_in_registers<Tree>(queue, y, w[0]) && !all_of(products, wanted)) {
     notify_plain_kernel("a hidden layer of experts", rows_not_aligned);
     grouped_gemm_map_plain<T, Tree, static_cast<int>(n)> k{y, tree, {}, x, {}, slots};
     for (std::size_t p = 0; p < n; ++p) {
@@ -107,7 +107,7 @@ void grouped_gemm_map(Queue& queue, view<bfloat16> y, Tree const& tree, std::arr
     }
     return queue.launch(k, k.blocks());
   }
-  view<T const> made[n];
+  view<T const> product_views[n];
   bool y_is_free = true;
   auto* next = reinterpret_cast<T*>(scratch.data());
   for (std::size_t p = 0; p < n; ++p) {
@@ -118,9 +118,9 @@ void grouped_gemm_map(Queue& queue, view<bfloat16> y, Tree const& tree, std::arr
       y_is_free = false;
     }
     grouped_gemm(queue, to, x, w[p], perm, offsets, slots_per_row, {});
-    made[p] = to;
+    product_views[p] = to;
   }
-  map<float>(queue, y, with_products(tree, made), false);
+  map<float>(queue, y, with_products(tree, product_views), false);
 }
 
 }  // namespace headmix::cuda_kernels

@@ -99,9 +99,9 @@ struct grouped_gemm_resident_warpgroups
     int step = 0;
     HEADMIX_NO_UNROLL
     for (int number = static_cast<int>(device.block());; number += grid_stride) {
-      auto const now = this->find_slots(device, all, number / groups);
-      if (now.count == 0) return;
-      int const steps = this->steps_of(now.expert), end = end_col(number);
+      auto const current = this->find_slots(device, all, number / groups);
+      if (current.count == 0) return;
+      int const steps = this->steps_of(current.expert), end = end_col(number);
       HEADMIX_NO_UNROLL
       for (int col0 = first_col(number); col0 < end; col0 += product_columns) {
         HEADMIX_NO_UNROLL
@@ -109,7 +109,7 @@ struct grouped_gemm_resident_warpgroups
           weight_ring::wait_empty(device, step);
           if (device.lane() == 0) {
             this->load_weights(device, weights_at + weight_ring::stage_of(step) * b_bytes,
-                               weight_ring::full(device, step), now.expert, col0, s * depth);
+                               weight_ring::full(device, step), current.expert, col0, s * depth);
           }
         }
       }
@@ -137,19 +137,19 @@ struct grouped_gemm_resident_warpgroups
     auto const chunks = device.template shared<int>(chunks_at);
     auto const all = this->count_tiles(device);
     int step = 0, number = static_cast<int>(device.block());
-    item now = find_item(device, all, number);
+    item current = find_item(device, all, number);
     HEADMIX_NO_UNROLL
-    while (now.tile.count > 0) {
+    while (current.tile.count > 0) {
       item const next = find_item(device, all, number + grid_stride);  // its slots are read while this item is loaded
-      int const steps = this->steps_of(now.tile.expert), first = step;
+      int const steps = this->steps_of(current.tile.expert), first = step;
       HEADMIX_NO_UNROLL
       for (int s = 0; s == 0 || s < steps; ++s, ++step) {
         row_ring::wait_empty(device, step);
-        if (s == 0) publish_item(device, now, number, step, steps);
+        if (s == 0) publish_item(device, current, number, step, steps);
         auto const to = device.template shared<bfloat16>(row_ring::stage_of(step) * a_bytes);
         bfloat16 const* const from = x.data + s * depth + copy::col(thread);
         // All rows of a warpgroup, if one of them exists.
-        int const end = steps == 0 ? 0 : now.tile.count > warpgroup_rows ? rows : warpgroup_rows;
+        int const end = steps == 0 ? 0 : current.tile.count > warpgroup_rows ? rows : warpgroup_rows;
         HEADMIX_NO_UNROLL
         for (int row0 = 0; row0 < end; row0 += mma_rows) {
           HEADMIX_UNROLL
@@ -172,7 +172,7 @@ struct grouped_gemm_resident_warpgroups
       }
       device.template cp_async_wait<0>();
       row_ring::arrive_full(device, step - 1);
-      now = next;
+      current = next;
       number += grid_stride;
     }
     row_ring::wait_empty(device, step);
@@ -181,7 +181,7 @@ struct grouped_gemm_resident_warpgroups
   }
   /// Publishes the item data to consumers and gathering warps.
   template <class Device>
-  HEADMIX_DEVICE void publish_item(Device& device, item const& now, int number, int step, int steps) const {
+  HEADMIX_DEVICE void publish_item(Device& device, item const& current, int number, int step, int steps) const {
     int const thread = device.thread() % gather_threads, chunks_of_row = static_cast<int>(x.row_stride / 8);
     auto const of_item = device.template shared<int>(item_at(step));
     auto const chunks = device.template shared<int>(chunks_at);
@@ -189,13 +189,13 @@ struct grouped_gemm_resident_warpgroups
     HEADMIX_UNROLL
     for (int n = 0; n < slots_of_thread; ++n) {
       int const row = n * gather_threads + thread;
-      Int const slot = now.slot[n];
+      Int const slot = current.slot[n];
       of_item[row] = slot;
       // A missing row is replaced by an existing one.
-      chunks[row] = slots.row_of(slot < 0 ? slots.slot(now.tile.begin) : slot) * chunks_of_row;
+      chunks[row] = slots.row_of(slot < 0 ? slots.slot(current.tile.begin) : slot) * chunks_of_row;
     }
     if (thread == 0) {
-      of_item[count_at] = now.tile.count;
+      of_item[count_at] = current.tile.count;
       of_item[col_at] = first_col(number);
       of_item[end_at] = end_col(number);
       of_item[steps_at] = steps;
@@ -216,7 +216,7 @@ struct grouped_gemm_resident_warpgroups
       if (count == 0) return;
       int const end = of_item[end_at], steps = of_item[steps_at];
       int col0 = of_item[col_at];
-      auto const own = this->read_rows(device, of_item);
+      auto const rows_of_thread = this->read_rows(device, of_item);
       HEADMIX_NO_UNROLL
       for (; col0 < end; col0 += product_columns) {
         bool const last = col0 + product_columns >= end;  // its rows are not needed any more
@@ -228,10 +228,10 @@ struct grouped_gemm_resident_warpgroups
           }
         } else if (steps == 0) {
           sums zeros = {};  // not `sum`: it would not stay in registers where branches join
-          this->write(device, zeros, own, col0);
+          this->write(device, zeros, rows_of_thread, col0);
         } else {
           multiply(device, sum, row_step, weight_step, steps, first_row, last);
-          this->write(device, sum, own, col0);
+          this->write(device, sum, rows_of_thread, col0);
         }
         weight_step += steps;
       }

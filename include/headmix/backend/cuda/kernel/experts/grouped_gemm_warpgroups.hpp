@@ -100,11 +100,11 @@ struct grouped_gemm_warpgroups : expert_products<columns, transposed, TensorMap,
     };
     auto const all = this->count_tiles(device);
     int number = static_cast<int>(device.block());
-    tile now = find_tile(device, all, number);
+    tile current = find_tile(device, all, number);
     HEADMIX_NO_UNROLL
-    while (now.count > 0) {
+    while (current.count > 0) {
       tile const next = find_tile(device, all, number += grid_stride);  // its slots are read while this tile is loaded
-      int const steps = this->steps_of(now.expert);
+      int const steps = this->steps_of(current.expert);
       int chunk[copy::count];  // number of the thread's 16-byte chunk of its rows of x
       HEADMIX_NO_UNROLL
       for (int s = 0; s == 0 || s < steps; ++s) {
@@ -112,25 +112,25 @@ struct grouped_gemm_warpgroups : expert_products<columns, transposed, TensorMap,
         ring::wait_empty(device, step);
         if (thread == 0) {
           if (steps > 0) {
-            this->load_weights(device, weights_at + stage * b_bytes, ring::full(device, step), now.expert, now.col0,
-                               s * depth);
+            this->load_weights(device, weights_at + stage * b_bytes, ring::full(device, step), current.expert,
+                               current.col0, s * depth);
           } else {
             device.arrive(ring::full(device, step));
           }
         }
-        if (s == 0) publish_tile(device, now, steps, stage, chunk);
+        if (s == 0) publish_tile(device, current, steps, stage, chunk);
         auto const to = device.template shared<bfloat16>(stage * a_bytes);
         bfloat16 const* const from = x.data + s * depth;
         HEADMIX_UNROLL
         for (int n = 0; n < copy::count; ++n) {
           // All rows of a warpgroup, if one of them exists.
-          if (n % copies_of_warpgroup == 0 && (n * copy::rows_at_once >= now.count || steps == 0)) break;
+          if (n % copies_of_warpgroup == 0 && (n * copy::rows_at_once >= current.count || steps == 0)) break;
           device.cp_async16(to + copy::layout::offset(copy::row(thread, n), copy::col(thread) / 8),
                             from + Index{chunk[n]} * 8, true);
         }
         finish();
       }
-      now = next;
+      current = next;
     }
     ring::wait_empty(device, step);
     if (thread == 0) {
@@ -143,15 +143,15 @@ struct grouped_gemm_warpgroups : expert_products<columns, transposed, TensorMap,
   }
   /// Publishes the tile data to consumers and to the first warpgroup.
   template <class Device>
-  HEADMIX_DEVICE void publish_tile(Device& device, tile const& now, int steps, int stage,
+  HEADMIX_DEVICE void publish_tile(Device& device, tile const& current, int steps, int stage,
                                    int (&chunk)[copy::count]) const {
     int const thread = device.thread(), chunks_of_row = static_cast<int>(x.row_stride / 8);
     auto const of_tile = device.template shared<int>(tile_at(stage));
-    of_tile[thread] = now.slot[0];
-    of_tile[warpgroup_rows + thread] = now.slot[1];
+    of_tile[thread] = current.slot[0];
+    of_tile[warpgroup_rows + thread] = current.slot[1];
     if (thread == 0) {
-      of_tile[count_at] = now.count;
-      of_tile[col_at] = now.col0;
+      of_tile[count_at] = current.count;
+      of_tile[col_at] = current.col0;
       of_tile[steps_at] = steps;
     }
     device.template sync_named<warpgroup_threads>(producer_barrier);
@@ -174,7 +174,7 @@ struct grouped_gemm_warpgroups : expert_products<columns, transposed, TensorMap,
       int const count = of_tile[count_at];
       if (count == 0) return;
       int const col0 = of_tile[col_at], steps = of_tile[steps_at];
-      auto const own = this->read_rows(device, of_tile);
+      auto const rows_of_thread = this->read_rows(device, of_tile);
       if (steps > 0 && first_row < count) {
         multiply(device, sum, step, steps, first_row);
       } else {
@@ -184,7 +184,7 @@ struct grouped_gemm_warpgroups : expert_products<columns, transposed, TensorMap,
           ring::arrive_empty(device, step);
         }
       }
-      if (first_row < count) this->write(device, sum, own, col0);
+      if (first_row < count) this->write(device, sum, rows_of_thread, col0);
     }
   }
 

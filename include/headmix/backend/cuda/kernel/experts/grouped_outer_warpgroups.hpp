@@ -289,10 +289,11 @@ bool grouped_outer_by_warpgroups(Queue& queue, view<bfloat16> y, view<bfloat16 c
                                  slot_lists const& slots, divisor g_per_row, bool accumulate, int parts,
                                  float* partial) {
   if constexpr (WarpgroupQueue<Queue>) {
-    constexpr Index few = tuning::sm90a::grouped_outer.min_side, many = tuning::sm90a::grouped_outer.side;
-    if (!queue.warpgroups() || y.rows <= few || y.cols <= few || (y.rows <= many && y.cols <= many)) return false;
+    constexpr Index min_side = tuning::sm90a::grouped_outer.min_side, full_side = tuning::sm90a::grouped_outer.side;
+    if (!queue.warpgroups() || y.rows <= min_side || y.cols <= min_side || (y.rows <= full_side && y.cols <= full_side))
+      return false;
     auto const launch = [&](auto const& kernel) { queue.launch(kernel, kernel.blocks(queue.processors())); };
-    if (y.rows > many) {
+    if (y.rows > full_side) {
       launch(grouped_outer_warpgroups<true>{y, x, g, slots, g_per_row, accumulate, parts, partial});
     } else {
       launch(grouped_outer_warpgroups<false>{y, x, g, slots, g_per_row, accumulate, parts, partial});

@@ -23,8 +23,8 @@ struct tile_layout {
   /// The offset of chunk c of row i, in elements.
   [[nodiscard]] static HEADMIX_HD constexpr int offset(int i, int c) {
     // Unsigned: the remainder is a bit field, unchanged by 8 more rows.
-    int const turn = static_cast<int>(static_cast<unsigned>(i) / rows_per_line % (chunks < 8 ? chunks : 8));
-    return i * cols + (c ^ turn) * 8;
+    int const swizzle = static_cast<int>(static_cast<unsigned>(i) / rows_per_line % (chunks < 8 ? chunks : 8));
+    return i * cols + (c ^ swizzle) * 8;
   }
 
  private:
