@@ -1,8 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Register vectors with the operators of numbers, like those of cpu/simd/simd.hpp. Global memory is accessed
-// 16 bytes at a time. Loops that the host also compiles are unrolled without a pragma, which its compiler does
-// not know.
+// Register vectors with the operators of numbers, like those of cpu/simd/simd.hpp. Global memory is accessed 16
+// bytes at a time. Loops that the host also compiles have no unroll pragma: host compilers do not know it.
 
 #include <cmath>
 #include <cstddef>

@@ -40,7 +40,7 @@ inline void notify_plain_kernel(char const* kernel, char const* why) {
   plain_notices::instance().print_once(kernel, why);
 }
 
-/// The reason of products.
+/// The reason for products.
 inline constexpr char const* rows_not_aligned =
     "rows do not all begin at multiples of 16 bytes, or an operand is several matrices";
 

@@ -200,7 +200,7 @@ struct attention_tensor {
     int stage = 0;
     for (int first = begin; first < visible_range.end; first += keys) {
       device.template cp_async_wait<2 * (stages - 1)>();
-      device.sync();  // these keys have arrived, and all have read the last values
+      device.sync();  // these keys have arrived, and all threads have read the last values
       start(p.v, first + (stages - 1) * keys, stage == 0 ? stages - 1 : stage - 1, true);
       auto const key = tile_of(stage, false), value = tile_of(stage, true);
       bool const all_visible = visible_range.covers(first, first + keys);
@@ -250,7 +250,7 @@ struct attention_tensor {
       }
 
       device.template cp_async_wait<2 * (stages - 1)>();
-      device.sync();  // these values have arrived, and all have read the keys
+      device.sync();  // these values have arrived, and all threads have read the keys
       start(p.k, first + stages * keys, stage, false);
       stage = stage + 1 == stages ? 0 : stage + 1;
       if (!all_visible) {

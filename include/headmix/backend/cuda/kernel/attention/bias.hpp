@@ -62,7 +62,7 @@ struct attention_bias_gradient_plain {
     for (Index b = 0; b < x.queries.count; ++b) {
       Index const keys = x.keys.length(b);
       if (first_key >= keys) continue;
-      // Row `token_row` of each position. Once no row sees a key, no later one does.
+      // Row `token_row` of each position. Once no row of the tile sees a key, later rows see none.
       for (Index token_row = 0; token_row < x.rows_per_token; ++token_row) {
         if (int const i = device.thread(); i < tile::rows) {
           query_row const at = row_at(b, head, first_position + i, token_row);

@@ -60,7 +60,7 @@ struct attention_gradient_plain {
     using query_rows = plain_rows<T, std::remove_cv_t<decltype(rows)>>;
     query_rows const q{p.q.data, rows, cols, p.q.row_stride, p.q.col_stride};
     query_rows const d_o{p.d_o.data, rows, cols, p.d_o.row_stride, p.d_o.col_stride};
-    // Computes row offsets and visible keys. Row offsets may be written at the call.
+    // Computes row offsets and visible keys. Shared memory of row offsets is free at the call.
     auto const compute_rows = [&](Index list, Index first) {
       plain_compute_rows<Mask>(device, x, b, list, first, rows, cols, row_ranges);
       int const i = device.thread();

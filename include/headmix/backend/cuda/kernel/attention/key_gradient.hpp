@@ -207,7 +207,7 @@ struct attention_key_gradient_tensor {
     int stage = 0;
     while (ahead & valid) {
       device.template cp_async_wait<0>();
-      device.sync();  // this stage has arrived, and all have read the other stage and this stage's row offsets
+      device.sync();  // this stage has arrived, and all threads have read the other stage and this stage's row offsets
       if (ahead >> 2 & valid) start(stage ^ 1, (ahead >> 2 & covered) != 0);
       device.cp_async_commit();
       ahead |= find_next(stage) << 4;

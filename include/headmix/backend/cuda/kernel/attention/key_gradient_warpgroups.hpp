@@ -3,7 +3,7 @@
 // d_k and d_v of attention with warpgroup MMAs. A block has 128 keys and values. The four warps of the first of its
 // three warpgroups gather the rows that see them and their gradients, 64 at a time, into a ring of stages; the other
 // two have 64 keys each. They recompute transposed probabilities, a row for each key, so that probabilities and score
-// gradients are left operands in registers.
+// gradients are A operands in registers.
 
 #include <cstdint>
 #include <type_traits>
@@ -255,8 +255,8 @@ struct attention_key_gradient_warpgroups {
         device.describe(device.template shared<bfloat16>(0) + first * panel_columns, 16, eight_rows);
     matrix_descriptor const value =
         device.describe(device.template shared<bfloat16>(key_bytes) + first * panel_columns, 16, eight_rows);
-    // Products of keys or values with a tile of rows or gradients, both in shared memory; below, products with a left
-    // operand in registers.
+    // Products of keys or values with a tile of rows or gradients, both in shared memory; below, products with
+    // the A operand in registers.
     auto const multiply = [&](float(&sums)[row_blocks][4], matrix_descriptor const& of_keys, int at) {
       matrix_descriptor const tile = device.describe(device.template shared<bfloat16>(at), 16, eight_rows);
       HEADMIX_UNROLL
@@ -338,7 +338,7 @@ struct attention_key_gradient_warpgroups {
         }
       }
       if (state == partial) mask_sanitized_rows(d_score, stage);
-      // All left operands before the first product: registers for two more accumulators at a time are lacking.
+      // All A fragments before the first MMA: there are no registers for two more accumulators.
       HEADMIX_UNROLL
       for (int k = 0; k < steps; ++k) {
         weights[k] = pack_a_fragment(score[2 * k], score[2 * k + 1]);

@@ -180,7 +180,7 @@ struct attention_operand_sums_tensor {
     int stage = 0;
     for (int first = begin; first < visible_range.end; first += keys) {
       device.template cp_async_wait<0>();
-      device.sync();  // this stage has arrived, and all have read the other one
+      device.sync();  // this stage has arrived, and all threads have read the other one
       if (first + keys < visible_range.end) start(first + keys, stage ^ 1);
       device.cp_async_commit();
       auto const key = device.template shared<bfloat16>(stages_at + stage * 2 * key_bytes);

@@ -10,7 +10,7 @@ HEADMIX_QUIET_BOUNDS
 namespace headmix::cuda_kernels {
 
 /// d_q in bfloat16 on tensor cores: 4 warps of 16 `m` rows each, `keys` keys at a time. With two `groups` of warps,
-/// each has the same rows and half of the keys, and their sums are added at the end. Rows are aligned; the list
+/// each group has all rows and half of the keys, and their sums are added at the end. Rows are aligned; the list
 /// satisfies is_small.
 template <AttentionMask Mask, class Map, int width, int m, int keys, int groups>
 struct attention_query_gradient_tensor {
@@ -89,7 +89,7 @@ struct attention_query_gradient_tensor {
     int stage = 0;
     for (int first = begin; first < visible_range.end; first += keys) {
       device.template cp_async_wait<0>();
-      device.sync();  // this stage has arrived, and all have read the other one
+      device.sync();  // this stage has arrived, and all threads have read the other one
       if (first + keys < visible_range.end) start(first + keys, stage ^ 1);
       device.cp_async_commit();
       auto const key = device.template shared<bfloat16>(stages_at + stage * 2 * key_bytes);

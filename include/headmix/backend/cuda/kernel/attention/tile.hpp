@@ -48,7 +48,7 @@ struct attention_tiles {
   Int const* chosen = nullptr;  ///< offsets of the lists of chosen heads; no list has a token twice
 
   attention_tiles() = default;
-  /// `together`: the number of pairs of sequence and head with interleaved tiles, as many as the cache holds.
+  /// `interleaved`: pairs of sequence and head whose tiles are interleaved, as many as the cache holds.
   attention_tiles(segments of, Index rows_of_token, Index heads_of_sequence, Index rows_of_tile, Index interleaved,
                   bool last_comes_first, Int const* chosen_lists = nullptr, Index lists_per_kv_head = 1)
       : tokens(of),

@@ -23,14 +23,14 @@ struct apply_capacity_kernel {
     if (n >= perm.cols) return;
     Int const s = device.load(&perm(0, n)), rows = static_cast<Int>(y.rows);
     Int const k = s / rows, i = s - k * rows, expert = device.load(&index(i, k));
-    // Slots without a group come last.
+    // Slots without an expert come last.
     bool const kept = n < device.load(&offsets(0, offsets.cols - 1)) && n - device.load(&offsets(0, expert)) < capacity;
     device.store(&y(i, k), kept ? expert : Int{-1});
   }
 };
 
-/// y = index, and -1 for a slot after the first `most` slots of its group. Slot s is choice s / rows of row s % rows;
-/// `perm` and `offsets` are sort_by_expert of the transposed index.
+/// y = index, and -1 for a slot after the first `capacity` slots of its expert. Slot s is choice s / rows of row s %
+/// rows; `perm` and `offsets` are sort_by_expert of the transposed index.
 template <class Queue>
 void apply_capacity(Queue& queue, view<Int> y, view<Int const> index, view<Int const> perm, view<Int const> offsets,
                     Index capacity) {

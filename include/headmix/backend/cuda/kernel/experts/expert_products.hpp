@@ -137,8 +137,8 @@ struct expert_products {
   }
 
  protected:
-  /// Tiles of 256 slots of one expert, or without an expert, in expert order, followed by the experts' partial tiles:
-  /// so blocks, which take every n-th tile, have about as many of either.
+  /// Full tiles of 256 slots of an expert, or of no expert, in expert order, then the partial tiles. Blocks take every
+  /// n-th tile, so each block has about as many full and partial tiles.
   struct tile_counts {
     int full = 0, all = 0;
   };
@@ -154,7 +154,7 @@ struct expert_products {
     auto const begins = device.template shared<int>(begins_at);
     for (int e = device.thread(); n <= max_begins && e < n; e += threads) begins[e] = static_cast<int>(slots.begin(e));
   }
-  /// The next three functions are called by all lanes of a warp.
+  /// Called by all lanes of a warp, as the next two functions.
   template <class Device>
   [[nodiscard]] HEADMIX_DEVICE tile_counts count_tiles(Device& device) const {
     tile_counts found;
@@ -255,7 +255,7 @@ struct expert_products {
     }
   }
   using row_of_output = decltype(std::declval<Output const&>().row(Int{}));
-  /// The rows of a thread's accumulators: in both groups, and eight rows below.
+  /// The rows of a thread's accumulators: of both MMAs, and eight rows below.
   struct accumulator_rows {
     Int slot[2][2], neighbour_slot[2][2];  ///< of the row, and of the row of the neighbouring lanes; -1: none
     row_of_output row[2][2];

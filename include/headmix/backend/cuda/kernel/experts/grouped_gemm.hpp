@@ -159,7 +159,7 @@ struct grouped_gemm_tensor {
     int stage = 0, next = stages - 1;
     for (int step = 0; step < steps; ++step) {
       device.template cp_async_wait<stages - 2>();
-      device.sync();  // this step's tiles have arrived, and all have read the last step's, the next to be written
+      device.sync();  // this step's tiles have arrived, and all threads have read the last step's
       if (step + stages - 1 < steps) start(step + stages - 1, next);
       device.cp_async_commit();
       auto const a_tile = device.template shared<T>(stage * a_bytes);

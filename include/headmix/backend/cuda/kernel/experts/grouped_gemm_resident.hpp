@@ -111,7 +111,7 @@ struct grouped_gemm_resident : resident_rows {
       HEADMIX_NO_UNROLL
       for (int end = has_expert ? step + 1 + two : 0; step < end; ++step) {
         device.template cp_async_wait<stages - 2>();
-        device.sync();  // this step's tile has arrived, and all have read the last step's
+        device.sync();  // this step's tile has arrived, and all threads have read the last step's
         start(step + stages - 1, last);
         auto const a_tile = device.template shared<T>(two && step % 2 != 0 ? a_bytes : 0);
         auto const b_tile = b_stage(stage);

@@ -165,7 +165,7 @@ struct grouped_gemm_resident_warpgroups
           row_ring::arrive_full(device, step - 2);
         }
       }
-      // All of them: there is no room for further rows before these have been read.
+      // All steps arrive now: there is no room for further rows before these are read.
       if (step - first >= 2) {
         device.template cp_async_wait<1>();
         row_ring::arrive_full(device, step - 2);
@@ -185,7 +185,7 @@ struct grouped_gemm_resident_warpgroups
     int const thread = device.thread() % gather_threads, chunks_of_row = static_cast<int>(x.row_stride / 8);
     auto const of_item = device.template shared<int>(item_at(step));
     auto const chunks = device.template shared<int>(chunks_at);
-    device.template sync_named<gather_threads>(gather_barrier);  // all have read the last item's data
+    device.template sync_named<gather_threads>(gather_barrier);  // all threads have read the last item's data
     HEADMIX_UNROLL
     for (int n = 0; n < slots_of_thread; ++n) {
       int const row = n * gather_threads + thread;
@@ -207,7 +207,7 @@ struct grouped_gemm_resident_warpgroups
   HEADMIX_DEVICE void consume(Device& device) const {
     int const first_row = (device.warpgroup() - 1) * warpgroup_rows;
     sums sum = {};
-    int row_step = 0, weight_step = 0;  // step numbers
+    int row_step = 0, weight_step = 0;
     HEADMIX_NO_UNROLL
     for (;;) {
       row_ring::wait_full(device, row_step);
@@ -219,7 +219,7 @@ struct grouped_gemm_resident_warpgroups
       auto const rows_of_thread = this->read_rows(device, of_item);
       HEADMIX_NO_UNROLL
       for (; col0 < end; col0 += product_columns) {
-        bool const last = col0 + product_columns >= end;  // its rows are not needed any more
+        bool const last = col0 + product_columns >= end;  // then the rows are released
         if (first_row >= count) {
           for (int s = 0; s < steps; ++s) {
             row_ring::wait_full(device, row_step + s);

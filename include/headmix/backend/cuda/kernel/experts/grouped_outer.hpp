@@ -163,7 +163,7 @@ struct grouped_outer_tensor {
     int stage = 0, next = stages - 1;
     for (int step = 0; step < steps; ++step) {
       device.template cp_async_wait<stages - 2>();
-      device.sync();  // this step's tiles have arrived, and all have read the last step's, the next to be written
+      device.sync();  // this step's tiles have arrived, and all threads have read the last step's
       if (step + stages - 1 < steps) start(step + stages - 1, next);
       read_slots(step + stages);
       device.cp_async_commit();

@@ -60,8 +60,7 @@ struct slot_sum {
   }
 };
 
-/// The number of columns of y whose parts are in scratch memory at a time: enough for an efficient launch, and few if
-/// the sum is `dense` and parts are needed only for unaligned rows.
+/// Columns of y whose parts are in scratch memory at a time. `dense`: parts are needed only for unaligned rows.
 [[nodiscard]] inline Index columns_of_parts(bool dense, Index all) {
   return (std::min)(all, dense ? tuning::dense_slot_sum_columns : tuning::slot_sum_columns);
 }

@@ -3,7 +3,7 @@
 // A router in one kernel: logits z = x w, probabilities p = softmax of some columns of z, index = the top-k columns of
 // p. A block computes the logits of some rows on tensor cores and keeps them on chip until the experts are chosen. It
 // also counts the choices and sums the probabilities of its rows; a second kernel reduces over blocks, and a third
-// sorts the slots. If this does not apply, the product is one kernel, and softmax and choice are another. With
+// sorts the slots. Other routers take a product, and a kernel for softmax and choice. With
 // cub::DeviceHistogram and cub::DeviceRadixSort, counts and order of 32 experts would take 10 launches after the choice
 // instead of these 2 (tests/cuda/runtime/cub_test.cu).
 
@@ -41,7 +41,7 @@ struct route_tensor {
 
   view<float> z, p;
   view<Int> index;
-  view<float> log_sum;  ///< null: not computed, as s
+  view<float> log_sum;  ///< null: not computed, as a null s
   view<T const> x, w;
   route_parts parts;
   int before;  ///< columns of z before the experts' columns
@@ -216,7 +216,7 @@ struct route_sums {
   static constexpr int shared_bytes = 0;
 
   view<float> p_sum, chosen_sum, squares;
-  float const *p_sums, *square_sums;  ///< null: not computed, as the counts
+  float const *p_sums, *square_sums;  ///< null: not computed, as null counts
   digit_pass pass;
 
   [[nodiscard]] Index blocks() const { return blocks_for(pass.digits, digit_pass::warps); }
@@ -265,7 +265,7 @@ struct softmax_top_k_kernel {
                  : exp_minus_max(device.load(&z(i, j)), statistics.row_max) / statistics.sum;
     };
     for (Index j = first; j < end; j += members.size()) device.store(&p(i, j), probability(j));
-    choose_columns<W>(device, members, valid, index, i, view<W const>(p));  // a lane reads what it wrote
+    choose_columns<W>(device, members, valid, index, i, view<W const>(p));  // a lane reads the columns that it wrote
   }
 };
 

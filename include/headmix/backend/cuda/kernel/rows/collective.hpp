@@ -59,7 +59,7 @@ struct team {
     return device.thread() & (size() - 1);
   }
 };
-/// Bytes of shared memory for combining values of a type.
+/// Bytes of shared memory of team_reduce.
 template <class V>
 inline constexpr int team_bytes = team_threads / 32 * static_cast<int>(sizeof(V));
 

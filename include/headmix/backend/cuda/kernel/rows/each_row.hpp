@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Several row functions in one launch: a team of lanes executes the steps on its row in order. Later steps may read
-// what earlier steps have written of the same row.
+// Several row functions in one launch: a team of lanes executes the steps on its row in order. A step may read
+// the row's results of earlier steps.
 
 #include <type_traits>
 
@@ -164,7 +164,7 @@ template <class S>
   return team::of_lanes_for(lanes > t.min_lanes ? lanes : t.min_lanes);
 }
 
-/// @param rows  of all operands with more than one row
+/// @param rows  rows of every operand that has more than one
 template <class W, class Queue, class... S>
 void each_row(Queue& queue, Index rows, S const&... s) {
   Index columns = 1;
