@@ -17,7 +17,7 @@ struct head_rows {};
 template <Expr B, Extent Keys>
 struct score_bias {};
 
-/// Option of `attention`: the heads chosen by each token, index Int [T, K], no head twice in a row.
+/// Option of `attention`: the heads chosen by each token, index Int [T, K], every head at most once per row.
 template <Selection Chosen>
 constexpr auto rows_of_heads(Chosen index) {
   constexpr auto order = sort_by_expert<rows<Chosen>>(index);

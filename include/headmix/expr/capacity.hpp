@@ -38,9 +38,6 @@ struct no_capacity {};
 /// out of the result and its gradient, but not of the router's losses. Results then depend on all rows of the batch.
 ///
 /// `capacity<dynamic>`: C is the layer's size `expert_capacity`, given by at<L::expert_capacity>(capacity_rows(...)).
-///
-/// `capacity<dynamic>`: C is the layer's size `expert_capacity`, given as
-/// at<L::expert_capacity>(capacity_rows(...)).
 template <Index Num, Index Den = 1>
 struct capacity : option::capacity {
   static_assert(Num == dynamic || (Num >= 0 && Den > 0),

@@ -261,7 +261,7 @@ constexpr gradients<G...> grads(G...) {
 }
 
 namespace detail {
-/// For the message: every operation in the way of a gradient has a vjp.
+/// For the message: every operation on the path of a gradient has a vjp.
 template <class Op>
 inline constexpr bool has_vjp = false;
 template <class... A>

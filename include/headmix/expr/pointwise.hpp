@@ -6,7 +6,6 @@
 // f is called with plain numbers and with vectors (backend/cpu/simd/simd.hpp, backend/cuda/kernel/float_vector.hpp): it
 // uses only + - * / and functions found by argument-dependent lookup. A function that needs more, e.g. a comparison,
 // sets `vectorizable = false`; otherwise it does not compile.
-// `vectorizable = false`; else it does not compile.
 
 #include <cmath>
 
