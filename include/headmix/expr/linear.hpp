@@ -11,8 +11,8 @@ namespace ops {
 template <kind K>
 struct matmul : operation {
   static constexpr bool accumulates = true;
-  /// Rounded, so that the products of the gradient have operands of one type, which tensor cores multiply.
   static constexpr char const* hint = "; a % b is the product of [M, K] and [K, N]";
+  /// So that the products of the gradient have operands of one type, which tensor cores multiply.
   static constexpr bool rounds_gradient = true;
   template <class...>
   static constexpr kind kind_of = K;
