@@ -164,10 +164,10 @@ struct call_mma : device_function<float, bfloat16> {
     auto const a = device.template shared<bfloat16>(0), b = a + 16 * 16;
     for (int i = lane * 8; i < 16 * 16 + 16 * 8; i += 32 * 8) device.store16(a + i, device.load16(in + i));
     device.sync();
-    words<4> const left = device.ldmatrix_x4(a + (lane % 16) * 16 + lane / 16 * 8);
-    words<4> const right = device.ldmatrix_x4_trans(b + (lane % 16) * 8);
+    headmix::words<4> const left = device.ldmatrix_x4(a + (lane % 16) * 16 + lane / 16 * 8);
+    headmix::words<4> const right = device.ldmatrix_x4_trans(b + (lane % 16) * 8);
     float c[4] = {1, 1, 1, 1};
-    device.mma_m16n8k16(c, left, words<2>{{right.word[0], right.word[1]}});
+    device.mma_m16n8k16(c, left, headmix::words<2>{{right.word[0], right.word[1]}});
     for (int i = 0; i < 4; ++i) {
       device.store(out + (lane / 4 + (i < 2 ? 0 : 8)) * 8 + 2 * (lane % 4) + i % 2, c[i]);
     }
@@ -243,7 +243,7 @@ struct product_call {
     HEADMIX_UNROLL
     for (int k = 0; k < 4; ++k) device.wgmma_k_mn(c, left.after(k_step * k), right.after(mn_step * k), k > 0);
     store(device, c, 1);
-    words<4> fragments[4];
+    headmix::words<4> fragments[4];
     HEADMIX_UNROLL
     for (int k = 0; k < 4; ++k) {
       HEADMIX_UNROLL

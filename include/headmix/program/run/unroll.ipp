@@ -118,8 +118,8 @@ HEADMIX_INLINE void Unrolled::check(part const& p, std::size_t r) const {
   char const* const name = from_->repeats[r].name;
   auto const most = static_cast<Index>((std::numeric_limits<int>::max)() / (3 * (from_->values() + 1)));
   if (instances_[r] > most)
-    fail("repeat ", name, ": it is done ", instances_[r], " instances; expected at most ", most);
-  if (instances_[r] < 1) fail("repeat ", name, ": it is done ", instances_[r], " instances; expected at least one");
+    fail("repeat ", name, ": it is done ", instances_[r], " times; expected at most ", most);
+  if (instances_[r] < 1) fail("repeat ", name, ": it is done ", instances_[r], " times; expected at least one");
   if (p.in < 0 || p.made < 0) fail("repeat ", name, ": the program has the repeated layer without its result");
   if (!p.backward.empty() && p.d_made < 0 && instances_[r] > 1) {
     fail("repeat ", name,
