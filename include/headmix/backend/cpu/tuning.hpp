@@ -122,16 +122,16 @@ inline constexpr Index window_rows = 256, window_cols = 64;
 
 // Distances of prefetches, in rows: about the latency of memory.
 
-/// Of the columns of a, each some cache lines, as they are packed.
+/// Columns of a, each some cache lines, as they are packed.
 inline constexpr Index pack_a_prefetch = 4;
-/// Of the rows of b, each nr elements, as they are packed.
+/// Rows of b, each nr elements, as they are packed.
 inline constexpr Index pack_b_prefetch = 16;
-/// Of the rows of b as they are packed in the course of a product of at least copy_rows rows, a row every few
+/// Rows of b as they are packed in the course of a product of at least copy_rows rows, a row every few
 /// multiply-adds.
 inline constexpr Index copy_prefetch = 4, copy_rows = 24 * mr;
-/// Of heads as they are gathered to a block of attention.
+/// Heads as they are gathered to a block of attention.
 inline constexpr Index head_prefetch = 8;
-/// Of stored probabilities, up to 16 cache lines each.
+/// Rows of stored probabilities, up to 16 cache lines each.
 inline constexpr Index stored_prefetch = 4;
 
 }  // namespace headmix::cpu_kernels::inline HEADMIX_ISA::tuning
