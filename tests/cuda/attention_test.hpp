@@ -15,10 +15,8 @@
 #include <vector>
 
 #include "cuda/device_array.hpp"
-#include "headmix/backend/cuda/kernel/attention/attention.hpp"
-#include "headmix/backend/cuda/kernel/attention/backward.hpp"
-#include "headmix/backend/cuda/kernel/attention/bias.hpp"
-#include "headmix/backend/cuda/kernel/attention/operands.hpp"
+#include "headmix/backend/cuda/dispatch/attention.hpp"
+#include "headmix/backend/cuda/dispatch/attention_gradient.hpp"
 #include "headmix/backend/reference.hpp"
 #include "headmix/core/random.hpp"
 #include "headmix/expr/score.hpp"

@@ -10,11 +10,8 @@
 #include <type_traits>
 #include <utility>
 
-#include "headmix/backend/cuda/kernel/attention/attention.hpp"
-#include "headmix/backend/cuda/kernel/attention/backward.hpp"
-#include "headmix/backend/cuda/kernel/attention/bias.hpp"
-#include "headmix/backend/cuda/kernel/attention/cached.hpp"
-#include "headmix/backend/cuda/kernel/attention/operands.hpp"
+#include "headmix/backend/cuda/dispatch/attention.hpp"
+#include "headmix/backend/cuda/dispatch/attention_gradient.hpp"
 #include "headmix/backend/cuda/kernel/experts/capacity.hpp"
 #include "headmix/backend/cuda/kernel/experts/grouped_gemm.hpp"
 #include "headmix/backend/cuda/kernel/experts/grouped_gemm_map.hpp"

@@ -16,9 +16,8 @@
 // budget: 4.02 0.43 1.91 attention_query_gradient_tensor<causal, no_score_map, 128, 2,
 // budget: 5.75 0.69 3.12 attention_query_gradient_tensor<causal, no_score_map, 128, 1,
 #include "gate.cuh"
-#include "headmix/backend/cuda/kernel/attention/attention.hpp"
-#include "headmix/backend/cuda/kernel/attention/backward.hpp"
-#include "headmix/backend/cuda/kernel/attention/bias.hpp"
+#include "headmix/backend/cuda/dispatch/attention.hpp"
+#include "headmix/backend/cuda/dispatch/attention_gradient.hpp"
 
 using headmix::bfloat16, headmix::attention_forward, headmix::attention_backward;
 

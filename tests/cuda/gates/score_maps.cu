@@ -15,9 +15,8 @@
 // budget: 15.44 0.69 3.20 , 128, 1, 64, 2>
 // budget: 7.18 0.78 3.84 attention_operand_sums_tensor<
 #include "gate.cuh"
-#include "headmix/backend/cuda/kernel/attention/attention.hpp"
-#include "headmix/backend/cuda/kernel/attention/backward.hpp"
-#include "headmix/backend/cuda/kernel/attention/operands.hpp"
+#include "headmix/backend/cuda/dispatch/attention.hpp"
+#include "headmix/backend/cuda/dispatch/attention_gradient.hpp"
 #include "headmix/layer/scores.hpp"
 
 using headmix::bfloat16, headmix::attention_forward, headmix::attention_backward;

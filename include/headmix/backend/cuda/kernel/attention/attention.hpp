@@ -4,26 +4,15 @@
 // a row list and loops over the keys that its rows see; no array of queries x keys is stored.
 
 #include <cmath>
-#include <cstddef>
-#include <span>
 #include <type_traits>
 
-#include "headmix/backend/cuda/kernel/attention/clear.hpp"
 #include "headmix/backend/cuda/kernel/attention/plain_tile.hpp"
 #include "headmix/backend/cuda/kernel/attention/tensor_tile.hpp"
-#include "headmix/backend/cuda/kernel/attention/warpgroups.hpp"
 #include "headmix/backend/cuda/tuning.hpp"
 
 HEADMIX_QUIET_BOUNDS
 
 namespace headmix::cuda_kernels {
-
-/// A gate: one number for each row, for all heads of the row.
-template <class W>
-[[nodiscard]] view<W const> gate_of_rows(view<W const> gate, Index heads) {
-  gate.cols = heads, gate.col_stride = 0;
-  return gate;
-}
 
 /// Plain attention kernel: any type, strides and head width, with dropout.
 template <AttentionMask Mask, class T, class Map>
@@ -300,93 +289,6 @@ struct attention_tensor {
     }
   }
 };
-
-/// attention_tensor with its tuned tile.
-template <AttentionMask Mask, class Map, int width>
-using tuned_attention_tensor =
-    attention_tensor<Mask, Map, width, tuning::sm80::attention<width>.m, tuning::sm80::attention<width>.keys,
-                     tuning::sm80::attention<width>.stages>;
-
-/// Scratch bytes of attention.
-template <class T, class Map>
-[[nodiscard]] std::size_t attention_scratch_bytes(attention_forward<T, Map> const&) {
-  return 0;
-}
-
-/// attention_tensor by warpgroups; false if they do not support the problem: the queue has none, there is a score map,
-/// or there are no keys.
-template <AttentionMask Mask, class Queue, class Map>
-bool attention_by_warpgroups(Queue& queue, attention_forward<bfloat16, Map> const& p,
-                             attention_gated<bfloat16> const& gated, row_divisors const& divisors, float scale) {
-  if constexpr (WarpgroupQueue<Queue> && Map::identity) {
-    attention_extents const& x = p.extents;
-    if (!queue.warpgroups() || x.keys.rows == 0) return false;
-    auto const launch = [&]<int width>(std::integral_constant<int, width>) {
-      using kernel = attention_warpgroups<Mask, Map, width, typename Queue::tensor_map>;
-      kernel const k{p,
-                     gated,
-                     query_tiles(x, kernel::rows, sizeof(bfloat16)),
-                     divisors,
-                     scale,
-                     queue.map_tensor(p.k, kernel::keys),
-                     queue.map_tensor(p.v, kernel::keys)};
-      queue.launch(k, k.blocks());
-    };
-    if (x.head_dim == 64) launch(std::integral_constant<int, 64>{});
-    if (x.head_dim == 128) launch(std::integral_constant<int, 128>{});
-    return true;
-  } else {
-    return false;
-  }
-}
-
-/// o = softmax(scores where the mask allows) v, and the log-sum-exp of each row unless its data is null. A row that
-/// sees nothing, or is in no list, gets o = 0 and a log-sum-exp of minus infinity. With a gate also gated = gate o; an
-/// o with null data is then not written.
-template <AttentionMask Mask, class Queue, class T, class Map>
-void attention(Queue& queue, attention_forward<T, Map> const& p, std::type_identity_t<attention_gated<T>> const& gated,
-               std::span<std::byte>) {
-  attention_extents const& x = p.extents;
-  if (x.head_dim == 0 || x.queries.count == 0 || x.queries.rows == 0) return;
-  if (x.heads_are_chosen()) {
-    attention_clear<T> const clear{p.o,
-                                   gated.o,
-                                   p.lse,
-                                   x.chosen.slots,
-                                   x.chosen.offsets + x.queries.count * x.heads,
-                                   x.queries.rows * x.rows_per_token,
-                                   x.head_dim,
-                                   x.head_dim % 8 == 0 && heads_are_aligned(p.o) && heads_are_aligned(gated.o)};
-    queue.launch(clear, clear.blocks());
-  }
-  bool done = false;
-  if constexpr (Half<T>) {
-    if (char const* const why = plain_kernel_reason(x, p.scores, p.q, p.k, p.v, p.o, gated.o)) {
-      notify_plain_kernel("attention", why);
-    } else {
-      done = true;
-      row_divisors const divisors(x);
-      float const scale = score_scale<float>(p.scores);
-      auto const launch = [&]<class K>(K) {
-        K const kernel{p, gated, query_tiles(x, K::rows, sizeof(T)), divisors, scale};
-        queue.launch(kernel, kernel.blocks());
-      };
-      if (!attention_by_warpgroups<Mask>(queue, p, gated, divisors, scale)) {
-        if (x.head_dim == 64) launch(tuned_attention_tensor<Mask, Map, 64>{});
-        if (x.head_dim == 128) launch(tuned_attention_tensor<Mask, Map, 128>{});
-      }
-      if (p.dropout.key == nullptr) return;
-    }
-  }
-  attention_plain<Mask, T, Map> const kernel{p, gated, query_tiles(x, plain_tile::rows, sizeof(T)),
-                                             score_scale<accumulator_t<T>>(p.scores), done};
-  queue.launch(kernel, kernel.blocks());
-}
-
-template <AttentionMask Mask, class Queue, class T, class Map>
-void attention(Queue& queue, attention_forward<T, Map> const& p, std::span<std::byte> scratch) {
-  attention<Mask>(queue, p, attention_gated<T>{}, scratch);
-}
 
 }  // namespace headmix::cuda_kernels
 

@@ -4,11 +4,10 @@
 // head and loops over the sequences in order, so no sum is shared between blocks. Probabilities are recomputed from the
 // log-sum-exp.
 
-#include <cstddef>
-#include <span>
 #include <type_traits>
 
-#include "headmix/backend/cuda/kernel/attention/backward.hpp"
+#include "headmix/backend/cuda/kernel/attention/plain_tile.hpp"
+#include "headmix/backend/cuda/kernel/attention/statistics.hpp"
 
 namespace headmix::cuda_kernels {
 
@@ -146,21 +145,5 @@ struct attention_bias_gradient_plain {
     return {x.chosen.slots[low], 0, position, head};
   }
 };
-
-/// Scratch bytes of attention_bias_gradient; scratch memory begins at a multiple of 16.
-template <class T, class Map>
-[[nodiscard]] std::size_t attention_bias_gradient_scratch_bytes(attention_backward<T, Map> const& p) {
-  return attention_statistics_bytes<accumulator_t<T>>(p.extents);
-}
-
-/// Overwrites d_bias, of the shape of p.scores.bias.
-template <AttentionMask Mask, class Queue, class T, class Map>
-void attention_bias_gradient(Queue& queue, view<T> d_bias, attention_backward<T, Map> const& p,
-                             std::span<std::byte> scratch) {
-  if (d_bias.size() == 0) return;
-  attention_bias_gradient_plain<Mask, T, Map> const kernel{
-      d_bias, p, compute_attention_statistics(queue, p, view<T>{}, scratch), score_scale<accumulator_t<T>>(p.scores)};
-  queue.launch(kernel, kernel.blocks());
-}
 
 }  // namespace headmix::cuda_kernels

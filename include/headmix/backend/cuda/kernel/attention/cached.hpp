@@ -6,9 +6,8 @@
 // cores: a step is memory-bound.
 
 #include <cstring>
-#include <span>
+#include <type_traits>
 
-#include "headmix/backend/cuda/kernel/attention/clear.hpp"
 #include "headmix/backend/cuda/kernel/attention/plain_tile.hpp"
 #include "headmix/backend/cuda/kernel/rows/sequence.hpp"
 #include "headmix/backend/cuda/tuning.hpp"
@@ -44,21 +43,6 @@ struct append_to_cache {
     Index const to = cached_at<T>(x, cache.pages, b, col / x.head_dim, s) + col % x.head_dim;
     device.store(cache.keys.data + to, device.load(&k(row, col)));
     device.store(cache.values.data + to, device.load(&v(row, col)));
-  }
-};
-
-/// The parts of the keys, and the scratch memory of their sums.
-struct cached_parts {
-  static constexpr Index keys = tuning::decoding.part_keys;
-  Index count;  ///< parts of a sequence of the cache's largest length
-
-  /// The number of parts with their own blocks: all if there are few rows, otherwise 1.
-  [[nodiscard]] static cached_parts split(attention_extents const& x, cache_pages const& pages) {
-    return {rows(x) <= tuning::decoding.split_rows ? blocks_for(pages.positions(), keys) : 1};
-  }
-  /// The number of rows of all lists.
-  [[nodiscard]] static Index rows(attention_extents const& x) {
-    return x.queries.rows * x.rows_per_token * (x.heads_are_chosen() ? 1 : x.heads);
   }
 };
 
@@ -110,7 +94,7 @@ struct cached_attention_part {
     tile_visible_range const visible = visible_range_of_rows<Mask>(
         device, row_ranges, left_rows < tile::rows ? static_cast<int>(left_rows) : tile::rows);
     constexpr wide masked = minus_infinity<wide>;
-    constexpr int part_keys = static_cast<int>(cached_parts::keys);
+    constexpr int part_keys = static_cast<int>(tuning::decoding.part_keys);
     int const i0 = device.thread() / 8 * 2;
     wide row_max[2] = {masked, masked}, row_sum[2] = {}, out[2][columns_per_thread] = {};
 
@@ -219,46 +203,6 @@ struct cached_attention_merge {
   }
 };
 
-/// Scratch bytes of cached_attention, equal for all steps of a decoder.
-template <class T>
-[[nodiscard]] std::size_t cached_attention_scratch_bytes(attention_extents const& x, cache_pages const& pages) {
-  cached_parts const parts = cached_parts::split(x, pages);
-  if (parts.count == 1) return 0;
-  auto const of_row = checked_bytes(checked(parts.count) * (x.head_dim + 2), sizeof(accumulator_t<T>));
-  return checked_bytes(cached_parts::rows(x), 2 * sizeof(Index) + of_row);
-}
-
-/// Appends keys and values to the cache; then o = softmax(scores where Mask allows) v over all cached positions of the
-/// row's sequence.
-template <AttentionMask Mask, class Queue, class T, class Map>
-void cached_attention(Queue& queue, attention_forward<T, Map> const& p, attention_cache<T> const& cache,
-                      std::span<std::byte> scratch) {
-  using wide = accumulator_t<T>;
-  attention_extents const& x = p.extents;
-  if (x.head_dim == 0 || p.q.rows == 0) return;
-  if (x.heads_are_chosen()) {
-    attention_clear<T> const clear{p.o,
-                                   {},
-                                   {},
-                                   x.chosen.slots,
-                                   x.chosen.offsets + x.queries.count * x.heads,
-                                   p.q.rows,
-                                   x.head_dim,
-                                   x.head_dim % 8 == 0 && heads_are_aligned(p.o)};
-    queue.launch(clear, clear.blocks());
-  }
-  queue.launch(append_to_cache<T>{x, p.k, p.v, cache}, blocks_for(p.k.rows * p.k.cols, append_to_cache<T>::threads));
-  Index const parts = cached_parts::split(x, cache.pages).count, rows = cached_parts::rows(x);
-  auto* const row_offsets = reinterpret_cast<Index*>(scratch.data());
-  auto* const sums = reinterpret_cast<wide*>(row_offsets + 2 * rows);
-  cached_attention_part<Mask, T, Map> const part{
-      p, cache, query_tiles(x, plain_tile::rows, sizeof(T)), score_scale<wide>(p.scores), parts, sums, row_offsets};
-  queue.launch(part, part.blocks());
-  if (parts == 1) return;
-  Int const* const end = x.heads_are_chosen() ? x.chosen.offsets + x.queries.count * x.heads : nullptr;
-  queue.launch(cached_attention_merge<T>{p.o, sums, row_offsets, end, rows, parts, x.head_dim}, rows);
-}
-
 /// The means of cached_window_mean. A thread has a column of a sequence.
 template <class T>
 struct cached_mean_kernel {
@@ -317,15 +261,6 @@ struct cached_mean_kernel {
     device.store(at(b, t, 2 * j + 1), halves[1]);
   }
 };
-
-/// y_t = the mean of a over the latest `window` positions, from the cache.
-template <class Queue, class T>
-void cached_window_mean(Queue& queue, view<T> y, view<T const> a, segments s, view<T> cache, cache_pages pages,
-                        Index window) {
-  using kernel = cached_mean_kernel<T>;
-  if (y.rows == 0 || y.cols == 0) return;
-  queue.launch(kernel{y, a, s, cache, pages, window}, blocks_for(s.count * a.cols, kernel::threads));
-}
 
 }  // namespace headmix::cuda_kernels
 

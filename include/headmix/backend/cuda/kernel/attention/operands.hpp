@@ -4,11 +4,11 @@
 // see; it writes a sum for each row, and a second kernel adds these in a fixed order. Probabilities are recomputed from
 // the log-sum-exp.
 
-#include <cstddef>
-#include <span>
 #include <type_traits>
 
-#include "headmix/backend/cuda/kernel/attention/backward.hpp"
+#include "headmix/backend/cuda/kernel/attention/plain_tile.hpp"
+#include "headmix/backend/cuda/kernel/attention/statistics.hpp"
+#include "headmix/backend/cuda/kernel/attention/tensor_tile.hpp"
 #include "headmix/backend/cuda/tuning.hpp"
 
 HEADMIX_QUIET_BOUNDS
@@ -298,62 +298,6 @@ struct attention_add_operand_sums {
     if (thread == 0) device.store(&gradient(0, head), Wide(all[0]));
   }
 };
-
-/// Scratch bytes of attention_operand_gradient; scratch memory begins at a multiple of 16.
-template <class T, class Map>
-[[nodiscard]] std::size_t attention_operand_gradient_scratch_bytes(attention_backward<T, Map> const& p) {
-  attention_extents const& x = p.extents;
-  using wide = accumulator_t<T>;
-  return attention_statistics_bytes<wide>(x) +
-         checked_bytes(checked(x.queries.rows) * x.rows_per_token * heads_of_row(x) * Map::operands, sizeof(wide));
-}
-
-/// Computes the sums of all rows that are in a list.
-template <AttentionMask Mask, class Queue, class T, class Map, class Wide>
-void compute_operand_sums(Queue& queue, attention_backward<T, Map> const& p,
-                          attention_statistics<Wide> const& statistics,
-                          attention_row_sums<Wide, Map::operands> const& sums) {
-  attention_extents const& x = p.extents;
-  Wide const scale = score_scale<Wide>(p.scores);
-  bool done = false;
-  if constexpr (std::is_same_v<T, bfloat16>) {
-    if (char const* const why = plain_kernel_reason(x, p.scores, p.q, p.k, p.v, p.d_o)) {
-      notify_plain_kernel("the gradient by operands of score maps", why);
-    } else {
-      done = true;
-      row_divisors const divisors(x);
-      auto const launch = [&]<class K>(K) {
-        K const kernel{p, statistics, sums, query_tiles(x, K::rows, sizeof(T)), divisors, scale};
-        queue.launch(kernel, kernel.blocks());
-      };
-      constexpr int m = tuning::sm80::operand_sums.m, keys = tuning::sm80::operand_sums.keys;
-      if (x.head_dim == 64) launch(attention_operand_sums_tensor<Mask, Map, 64, m, keys>{});
-      if (x.head_dim == 128) launch(attention_operand_sums_tensor<Mask, Map, 128, m, keys>{});
-      if (p.dropout.key == nullptr) return;
-    }
-  }
-  attention_operand_sums<Mask, T, Map> const kernel{
-      p, statistics, sums, query_tiles(x, plain_tile::rows, sizeof(T)), scale, done};
-  queue.launch(kernel, kernel.blocks());
-}
-
-/// Overwrites d.by[i], the gradient of operand i, unless its data is null.
-template <AttentionMask Mask, class Queue, class T, class Map>
-void attention_operand_gradient(Queue& queue, operand_gradients<accumulator_t<T>, Map::operands> const& d,
-                                attention_backward<T, Map> const& p, std::span<std::byte> scratch) {
-  using wide = accumulator_t<T>;
-  attention_extents const& x = p.extents;
-  if (x.heads == 0) return;
-  attention_row_sums<wide, Map::operands> sums;
-  sums.heads = heads_of_row(x);
-  if (x.head_dim > 0 && x.queries.count > 0 && x.queries.rows > 0) {
-    attention_statistics<wide> const statistics = compute_attention_statistics(queue, p, view<T>{}, scratch);
-    sums.data = reinterpret_cast<wide*>(scratch.data() + attention_statistics_bytes<wide>(x));
-    compute_operand_sums<Mask>(queue, p, statistics, sums);
-  }
-  attention_add_operand_sums<wide, Map::operands> const add{x, sums, d};
-  queue.launch(add, add.blocks());
-}
 
 }  // namespace headmix::cuda_kernels
 

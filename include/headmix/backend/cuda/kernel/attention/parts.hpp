@@ -3,7 +3,6 @@
 // Split of rows over blocks: if there are few tiles of keys, several blocks share the rows that see one, and their sums
 // are added in order.
 
-#include <algorithm>
 #include <cstddef>
 
 #include "headmix/backend/cuda/kernel/attention/tile.hpp"
@@ -24,22 +23,6 @@ struct attention_parts {
     return count == 1 ? 0 : static_cast<std::size_t>(2 * count * rows * cols) * sizeof(float);
   }
 };
-/// The number of parts, a function of extents alone. `even`: all blocks have equal work, one at a time per
-/// multiprocessor.
-[[nodiscard]] inline attention_parts attention_parts_of(attention_extents const& x, Index keys, Index rows, Index warps,
-                                                        bool even) {
-  constexpr tuning::row_splits t = tuning::key_gradient_splits;
-  Index const blocks = key_tiles(x, keys, 2).count();
-  Index const tiles = x.queries.count == 0 ? 0 : x.queries.rows / x.queries.count * rows_per_kv_head(x) / rows;
-  Index parts = blocks == 0 ? 1 : t.warps / (blocks * warps);
-  for (Index few = 1; even && few <= t.max_splits; ++few) {
-    if (10 * few * blocks < 9 * t.multiprocessors * blocks_for(few * blocks, t.multiprocessors)) continue;
-    parts = few;
-    break;
-  }
-  parts = (std::clamp)((std::min)(parts, tiles / t.min_tiles), Index{1}, t.max_splits);
-  return {nullptr, parts, x.keys.rows, x.kv_heads * x.head_dim};
-}
 
 /// d_k and d_v = the sums of the parts, in order; a gradient with null data is not computed. Rows are aligned.
 struct attention_add_parts {

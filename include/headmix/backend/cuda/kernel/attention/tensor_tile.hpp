@@ -7,7 +7,6 @@
 
 #include "headmix/backend/cuda/kernel/attention/tile.hpp"
 #include "headmix/backend/cuda/kernel/divisor.hpp"
-#include "headmix/backend/cuda/kernel/plain_notice.hpp"
 #include "headmix/backend/cuda/kernel/products/matrix_tile.hpp"
 
 HEADMIX_QUIET_BOUNDS
@@ -144,32 +143,6 @@ struct small_keys {
     return s < count ? a.data + (begin + s) * a.row_stride + col : nullptr;
   }
 };
-/// True if all numbers of the problem fit in an int.
-[[nodiscard]] inline bool is_small(attention_extents const& x) {
-  Index const per_token = x.rows_per_token * (x.heads_are_chosen() ? 1 : x.group());
-  return x.queries.rows * per_token < (Index{1} << 32) / per_token && x.queries.rows * per_token < Index{1} << 30 &&
-         x.keys.rows < Index{1} << 30 && x.kv_heads * x.head_dim < Index{1} << 30;
-}
-
-/// True if a head's rows can be copied 16 bytes at a time, or there are none.
-template <class T>
-[[nodiscard]] bool heads_are_aligned(view<T> const& a) {
-  constexpr Index chunk = 16 / sizeof(T);
-  if (a.data == nullptr) return true;
-  return a.col_stride == 1 && a.row_stride % chunk == 0 && reinterpret_cast<std::uintptr_t>(a.data) % 16 == 0;
-}
-
-/// The reason why tensor-core kernels do not support the problem, null if they do. They take the maximum of the
-/// products, not of the scores, unless there is a score map.
-template <class T, class Map, class... U>
-[[nodiscard]] char const* plain_kernel_reason(attention_extents const& x, attention_scores<T, Map> const& scores,
-                                              view<U> const&... operands) {
-  if (x.head_dim != 64 && x.head_dim != 128) return "heads have neither 64 nor 128 columns";
-  if (scores.bias.data != nullptr) return "scores have a bias";
-  if (Map::identity && !(scores.scale > 0)) return "scores are not multiplied by more than 0";
-  if (!is_small(x)) return "there are too many rows, or heads of a token, for numbers of 32 bits";
-  return (heads_are_aligned(operands) && ...) ? nullptr : rows_not_aligned;
-}
 
 // ---- fragments ----
 

@@ -1,23 +1,45 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// The gradient of attention. Probabilities are recomputed from the log-sum-exp. One kernel owns tiles of keys and loops
-// over the rows that see them (d_k, d_v), another owns tiles of rows and loops over keys (d_q): two products more than
-// a single kernel takes, but no sum is shared between blocks. If there are few tiles of keys, several blocks share the
-// rows of one tile, and their sums are added in order.
+// The gradients of attention: which kernels run, with how much scratch memory, and their launches. The kernels are in
+// kernel/attention.
+//
+// Probabilities are recomputed from the log-sum-exp. One kernel owns tiles of keys and loops over the rows that see
+// them (d_k, d_v), another owns tiles of rows and loops over keys (d_q): two products more than a single kernel
+// takes, but no sum is shared between blocks. If there are few tiles of keys, several blocks share the rows of one
+// tile, and their sums are added in order. Warpgroup kernels run where gradient_is_by_warpgroups and
+// plain_kernel_reason is null; otherwise tensor kernels where it is null; attention_gradient_plain for the rest, and
+// after the others for dropout, which the device reads.
 
 #include <algorithm>
 #include <cstddef>
 #include <span>
 #include <type_traits>
 
+#include "headmix/backend/cuda/dispatch/attention.hpp"
+#include "headmix/backend/cuda/kernel/attention/bias.hpp"
 #include "headmix/backend/cuda/kernel/attention/gradient_plain.hpp"
 #include "headmix/backend/cuda/kernel/attention/key_gradient.hpp"
 #include "headmix/backend/cuda/kernel/attention/key_gradient_warpgroups.hpp"
+#include "headmix/backend/cuda/kernel/attention/listed_tiles.hpp"
+#include "headmix/backend/cuda/kernel/attention/operands.hpp"
+#include "headmix/backend/cuda/kernel/attention/parts.hpp"
+#include "headmix/backend/cuda/kernel/attention/plain_tile.hpp"
 #include "headmix/backend/cuda/kernel/attention/query_gradient.hpp"
 #include "headmix/backend/cuda/kernel/attention/query_gradient_warpgroups.hpp"
+#include "headmix/backend/cuda/kernel/attention/statistics.hpp"
+#include "headmix/backend/cuda/kernel/attention/tensor_tile.hpp"
+#include "headmix/backend/cuda/kernel/attention/tile.hpp"
+#include "headmix/backend/cuda/kernel/plain_notice.hpp"
 #include "headmix/backend/cuda/tuning.hpp"
+#include "headmix/backend/cuda/warpgroup.hpp"
+#include "headmix/contract/attention_problem.hpp"
+#include "headmix/core/checked.hpp"
+#include "headmix/core/scalar.hpp"
+#include "headmix/core/view.hpp"
 
 namespace headmix::cuda_kernels {
+
+// ---- which kernels ----
 
 /// The tensor-core kernels for d_k and d_v, and d_q, of heads of this width. Those with `narrow` tiles fit in the 99
 /// KiB of a block on compute capability 8.6, 8.9 and 12.0.
@@ -42,6 +64,7 @@ auto with_gradient_kernels(Queue const& queue, F const& f) {
   }
   return f(wide_tiles{});
 }
+
 /// True if warpgroups compute the gradients, on a queue that has them: not with a score map, nor without keys.
 template <class Map, class Queue>
 [[nodiscard]] bool gradient_is_by_warpgroups(Queue const& queue, attention_extents const& x) {
@@ -51,6 +74,23 @@ template <class Map, class Queue>
     return false;
   }
 }
+
+/// The number of parts, a function of extents alone. `even`: all blocks have equal work, one at a time per
+/// multiprocessor.
+[[nodiscard]] inline attention_parts attention_parts_of(attention_extents const& x, Index keys, Index rows, Index warps,
+                                                        bool even) {
+  constexpr tuning::row_splits t = tuning::key_gradient_splits;
+  Index const blocks = key_tiles(x, keys, 2).count();
+  Index const tiles = x.queries.count == 0 ? 0 : x.queries.rows / x.queries.count * rows_per_kv_head(x) / rows;
+  Index parts = blocks == 0 ? 1 : t.warps / (blocks * warps);
+  for (Index few = 1; even && few <= t.max_splits; ++few) {
+    if (10 * few * blocks < 9 * t.multiprocessors * blocks_for(few * blocks, t.multiprocessors)) continue;
+    parts = few;
+    break;
+  }
+  parts = (std::clamp)((std::min)(parts, tiles / t.min_tiles), Index{1}, t.max_splits);
+  return {nullptr, parts, x.keys.rows, x.kv_heads * x.head_dim};
+}
 /// The parts of a kernel for d_k and d_v.
 template <AttentionMask Mask, class Kernel, class Queue, class Map>
 [[nodiscard]] attention_parts attention_gradient_parts(Queue const& queue, attention_extents const& x) {
@@ -58,6 +98,9 @@ template <AttentionMask Mask, class Kernel, class Queue, class Map>
                     !x.heads_are_chosen() && gradient_is_by_warpgroups<Map>(queue, x);
   return attention_parts_of(x, Kernel::keys, Kernel::rows, Kernel::warps, even);
 }
+
+// ---- scratch memory: the statistics, then the listed tiles, then the parts ----
+
 /// The end of the statistics in the scratch memory, in bytes.
 template <class Wide>
 [[nodiscard]] std::size_t attention_statistics_bytes(attention_extents const& x) {
@@ -88,6 +131,23 @@ template <AttentionMask Mask, class Queue, class T, class Map>
   }
   return bytes;
 }
+
+/// Scratch bytes of attention_bias_gradient; scratch memory begins at a multiple of 16.
+template <class T, class Map>
+[[nodiscard]] std::size_t attention_bias_gradient_scratch_bytes(attention_backward<T, Map> const& p) {
+  return attention_statistics_bytes<accumulator_t<T>>(p.extents);
+}
+
+/// Scratch bytes of attention_operand_gradient; scratch memory begins at a multiple of 16.
+template <class T, class Map>
+[[nodiscard]] std::size_t attention_operand_gradient_scratch_bytes(attention_backward<T, Map> const& p) {
+  attention_extents const& x = p.extents;
+  using wide = accumulator_t<T>;
+  return attention_statistics_bytes<wide>(x) +
+         checked_bytes(checked(x.queries.rows) * x.rows_per_token * heads_of_row(x) * Map::operands, sizeof(wide));
+}
+
+// ---- launches ----
 
 /// Computes the statistics of all rows; rows of `cleared` that see nothing, or are in no list, become 0.
 template <class Queue, class T, class Map>
@@ -233,6 +293,63 @@ void attention_gradient(Queue& queue, attention_backward<T, Map> const& p, std::
         p, statistics, query_tiles(x, plain_tile::rows, sizeof(T)), scale, last_scale, done};
     queue.launch(kernel, kernel.blocks());
   }
+}
+
+/// Overwrites d_bias, of the shape of p.scores.bias.
+template <AttentionMask Mask, class Queue, class T, class Map>
+void attention_bias_gradient(Queue& queue, view<T> d_bias, attention_backward<T, Map> const& p,
+                             std::span<std::byte> scratch) {
+  if (d_bias.size() == 0) return;
+  attention_bias_gradient_plain<Mask, T, Map> const kernel{
+      d_bias, p, compute_attention_statistics(queue, p, view<T>{}, scratch), score_scale<accumulator_t<T>>(p.scores)};
+  queue.launch(kernel, kernel.blocks());
+}
+
+/// Computes the sums of all rows that are in a list.
+template <AttentionMask Mask, class Queue, class T, class Map, class Wide>
+void compute_operand_sums(Queue& queue, attention_backward<T, Map> const& p,
+                          attention_statistics<Wide> const& statistics,
+                          attention_row_sums<Wide, Map::operands> const& sums) {
+  attention_extents const& x = p.extents;
+  Wide const scale = score_scale<Wide>(p.scores);
+  bool done = false;
+  if constexpr (std::is_same_v<T, bfloat16>) {
+    if (char const* const why = plain_kernel_reason(x, p.scores, p.q, p.k, p.v, p.d_o)) {
+      notify_plain_kernel("the gradient by operands of score maps", why);
+    } else {
+      done = true;
+      row_divisors const divisors(x);
+      auto const launch = [&]<class K>(K) {
+        K const kernel{p, statistics, sums, query_tiles(x, K::rows, sizeof(T)), divisors, scale};
+        queue.launch(kernel, kernel.blocks());
+      };
+      constexpr int m = tuning::sm80::operand_sums.m, keys = tuning::sm80::operand_sums.keys;
+      if (x.head_dim == 64) launch(attention_operand_sums_tensor<Mask, Map, 64, m, keys>{});
+      if (x.head_dim == 128) launch(attention_operand_sums_tensor<Mask, Map, 128, m, keys>{});
+      if (p.dropout.key == nullptr) return;
+    }
+  }
+  attention_operand_sums<Mask, T, Map> const kernel{
+      p, statistics, sums, query_tiles(x, plain_tile::rows, sizeof(T)), scale, done};
+  queue.launch(kernel, kernel.blocks());
+}
+
+/// Overwrites d.by[i], the gradient of operand i, unless its data is null.
+template <AttentionMask Mask, class Queue, class T, class Map>
+void attention_operand_gradient(Queue& queue, operand_gradients<accumulator_t<T>, Map::operands> const& d,
+                                attention_backward<T, Map> const& p, std::span<std::byte> scratch) {
+  using wide = accumulator_t<T>;
+  attention_extents const& x = p.extents;
+  if (x.heads == 0) return;
+  attention_row_sums<wide, Map::operands> sums;
+  sums.heads = heads_of_row(x);
+  if (x.head_dim > 0 && x.queries.count > 0 && x.queries.rows > 0) {
+    attention_statistics<wide> const statistics = compute_attention_statistics(queue, p, view<T>{}, scratch);
+    sums.data = reinterpret_cast<wide*>(scratch.data() + attention_statistics_bytes<wide>(x));
+    compute_operand_sums<Mask>(queue, p, statistics, sums);
+  }
+  attention_add_operand_sums<wide, Map::operands> const add{x, sums, d};
+  queue.launch(add, add.blocks());
 }
 
 }  // namespace headmix::cuda_kernels
