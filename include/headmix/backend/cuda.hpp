@@ -12,6 +12,7 @@
 
 #include "headmix/backend/cuda/dispatch/attention.hpp"
 #include "headmix/backend/cuda/dispatch/attention_gradient.hpp"
+#include "headmix/backend/cuda/dispatch/routing.hpp"
 #include "headmix/backend/cuda/kernel/experts/capacity.hpp"
 #include "headmix/backend/cuda/kernel/experts/grouped_gemm.hpp"
 #include "headmix/backend/cuda/kernel/experts/grouped_gemm_map.hpp"
@@ -19,10 +20,7 @@
 #include "headmix/backend/cuda/kernel/experts/grouped_sum.hpp"
 #include "headmix/backend/cuda/kernel/experts/sort_by_expert.hpp"
 #include "headmix/backend/cuda/kernel/products/gemm.hpp"
-#include "headmix/backend/cuda/kernel/routing/route.hpp"
-#include "headmix/backend/cuda/kernel/routing/scatter.hpp"
 #include "headmix/backend/cuda/kernel/routing/select.hpp"
-#include "headmix/backend/cuda/kernel/routing/top_k.hpp"
 #include "headmix/backend/cuda/kernel/rows/each_row.hpp"
 #include "headmix/backend/cuda/kernel/rows/map.hpp"
 #include "headmix/backend/cuda/kernel/rows/quantize.hpp"

@@ -6,7 +6,7 @@
 // budget: 6.90 0.65 3.71 route_tensor<bfloat16, 64>
 // budget: 4.70 0.58 3.14 route_tensor<bfloat16, 128>
 #include "gate.cuh"
-#include "headmix/backend/cuda/kernel/routing/route.hpp"
+#include "headmix/backend/cuda/dispatch/routing.hpp"
 
 using headmix::bfloat16;
 

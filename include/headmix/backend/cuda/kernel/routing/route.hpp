@@ -7,10 +7,12 @@
 // cub::DeviceHistogram and cub::DeviceRadixSort, counts and order of 32 experts would take 10 launches after the choice
 // instead of these 2 (tests/cuda/runtime/cub_test.cu).
 
-#include "headmix/backend/cuda/kernel/experts/grouped_gemm.hpp"
+#include <cmath>
+#include <cstdint>
+
 #include "headmix/backend/cuda/kernel/experts/sort_by_expert.hpp"
+#include "headmix/backend/cuda/kernel/products/matrix_tile.hpp"
 #include "headmix/backend/cuda/kernel/routing/top_k.hpp"
-#include "headmix/backend/cuda/kernel/rows/map.hpp"
 #include "headmix/backend/cuda/kernel/rows/softmax.hpp"
 #include "headmix/backend/cuda/tuning.hpp"
 #include "headmix/contract/route_problem.hpp"
@@ -287,87 +289,6 @@ struct padded_weights {
   };
   HEADMIX_HD padded row(Index i) const { return {&w(i, 0), w.col_stride, w.cols}; }
 };
-
-/// Scratch bytes of a router: padded weights, the partial results of the blocks, and the totals of their counts;
-/// without tensor cores, log_sum.
-template <class T>
-[[nodiscard]] std::size_t route_scratch_bytes(route_problem<T> const& r) {
-  std::size_t const log_sums = checked_bytes(r.x.rows, sizeof(accumulator_t<T>));
-  if constexpr (Half<T>) {
-    Index const blocks = route_tensor<T, 16>::blocks_of(r.x.rows), experts = r.p.cols;
-    std::size_t const parts = checked_bytes((checked(2) * experts + 2) * blocks + experts + 1, sizeof(float)) +
-                              checked_bytes(checked(r.w.rows) * padded_weights<T>::columns(r.w.cols), sizeof(T));
-    return parts < log_sums ? log_sums : parts;
-  } else {
-    return log_sums;
-  }
-}
-
-/// Computes everything but `chosen` on tensor cores and returns true, or does nothing and returns false.
-template <class Queue, class T>
-[[nodiscard]] bool route_on_tensor_cores(Queue& queue, route_problem<T> const& r, std::span<std::byte> scratch) {
-  if constexpr (Half<T>) {
-    Index const experts = r.p.cols, width = r.w.cols;
-    if (1 > experts) return false;
-    if (!rows_are_aligned(r.x) || r.x.count != 1 || width > 128) {
-      notify_plain_kernel("a router", width > 128 ? "there are more than 128 experts" : rows_not_aligned);
-      return false;
-    }
-    bool const orders = r.order.data || r.begins.data;
-    view<T> const padded(reinterpret_cast<T*>(scratch.data()), r.w.rows, padded_weights<T>::columns(width));
-    view<T const> w = r.w;
-    if (!rows_are_aligned(w)) {
-      map<float>(queue, padded, padded_weights<T>{w}, false);
-      w = view<T const>(padded).middle_cols(0, width);
-    }
-    auto* const p_sums = reinterpret_cast<float*>(scratch.data() + sizeof(T) * static_cast<std::size_t>(padded.size()));
-    Index const blocks = route_tensor<T, 16>::blocks_of(r.x.rows);
-    auto* const squares = p_sums + experts * blocks;
-    auto* const counts = reinterpret_cast<Int*>(squares + blocks);
-    route_parts const parts{r.p_sum.data ? p_sums : nullptr, orders || r.chosen_sum.data ? counts : nullptr,
-                            r.squares.data ? squares : nullptr};
-    auto const launch = [&]<int columns>(std::integral_constant<int, columns>) {
-      queue.launch(
-          route_tensor<T, columns>{r.z, r.p, r.index, r.log_sum, r.x, w, parts, static_cast<int>(r.first), r.s},
-          blocks);
-    };
-    if (width <= 16) {
-      launch(std::integral_constant<int, 16>{});
-    } else if (width <= 32) {
-      launch(std::integral_constant<int, 32>{});
-    } else if (width <= 64) {
-      launch(std::integral_constant<int, 64>{});
-    } else {
-      launch(std::integral_constant<int, 128>{});
-    }
-    if (parts.p_sums || parts.counts || parts.squares) {
-      digit_plan const plan(static_cast<Int>(experts));
-      constexpr int rows_per_warp = route_tensor<T, 16>::rows / digit_pass::warps;
-      digit_pass const pass = {{r.index, experts},
-                               {},
-                               r.order,
-                               0,
-                               plan.bits,
-                               plan.digits,
-                               blocks,
-                               rows_per_warp * r.index.cols,
-                               parts.counts,
-                               counts + plan.digits * blocks,
-                               r.begins};
-      route_sums const sums{r.p_sum, r.chosen_sum, r.squares, parts.p_sums, parts.squares, pass};
-      queue.launch(sums, sums.blocks());
-      if (orders) queue.launch(scatter_slots{pass}, blocks);
-    }
-    return true;
-  } else {
-    return false;
-  }
-}
-template <class Queue, class W>
-void softmax_top_k(Queue& queue, view<W> p, view<Int> index, view<W const> z) {
-  team const members = team::of_lanes_for(z.cols);
-  queue.launch(softmax_top_k_kernel<W>{p, index, z, members}, members.blocks(z.rows));
-}
 
 }  // namespace headmix::cuda_kernels
 

@@ -3,14 +3,10 @@
 // Scatter-add: rows added to the table rows that they index. Rows are sorted by index, so each row of the table is the
 // sum of a list of rows, in an order that depends on the indices alone.
 
-#include <algorithm>
-#include <cstddef>
-
-#include "headmix/backend/cuda/kernel/experts/sort_by_expert.hpp"
 #include "headmix/backend/cuda/kernel/rows/collective.hpp"
 #include "headmix/backend/cuda/tuning.hpp"
-#include "headmix/core/error.hpp"
 #include "headmix/core/scalar.hpp"
+#include "headmix/core/view.hpp"
 
 namespace headmix::cuda_kernels {
 
@@ -101,38 +97,5 @@ struct scatter_long_kernel {
     store_element(device, &y(v, j), sum, accumulate);
   }
 };
-
-/// y_v (+)= the sum of the rows i of a with index_i = v. Rows that exceed the workspace are processed in parts.
-template <class W, class Queue, class T>
-void scatter_rows(Queue& queue, view<T> y, view<T const> a, view<Int const> index, bool accumulate) {
-  if (y.rows == 0 || y.cols == 0) return;
-  digit_plan const plan(static_cast<Int>(y.rows));
-  auto const workspace = queue.workspace();
-  std::size_t const fixed = plan.bytes(0) + sizeof(Int) * static_cast<std::size_t>(y.rows + 1);
-  std::size_t const each = sizeof(Int) * (plan.passes > 1 ? 2 : 1);
-  if (workspace.size() < fixed + each) {
-    fail("the Cuda backend's workspace has ", workspace.size(), " bytes; adding to a table of ", y.rows,
-         " rows takes more than ", fixed);
-  }
-  Index const most = static_cast<Index>((workspace.size() - fixed) / each);
-  Index first = 0;
-  do {
-    Index const n = (std::min)(most, a.rows - first);
-    Int* const begins = reinterpret_cast<Int*>(workspace.data());
-    Int* const order = begins + y.rows + 1;
-    sort_slots(queue, {order, 1, n}, {begins, 1, y.rows + 1}, {index.middle_rows(first, n), y.rows},
-               workspace.subspan(sizeof(Int) * static_cast<std::size_t>(y.rows + 1 + n)));
-    auto const rows = a.middle_rows(first, n);
-    if (n >= tuning::scatter_rows.long_list * y.rows) {
-      using kernel = scatter_long_kernel<W, T>;
-      queue.launch(kernel{y, rows, order, begins, accumulate}, kernel::blocks(y));
-    } else {
-      using kernel = scatter_kernel<W, T>;
-      queue.launch(kernel{y, rows, order, begins, accumulate}, kernel::blocks(y));
-    }
-    accumulate = true;
-    first += n;
-  } while (first < a.rows);
-}
 
 }  // namespace headmix::cuda_kernels

@@ -92,10 +92,4 @@ struct top_k_kernel {
   }
 };
 
-template <class Queue, class A>
-void top_k(Queue& queue, view<Int> y, view<A const> a) {
-  team const members = team::of_lanes_for(a.cols);
-  queue.launch(top_k_kernel<accumulator_t<A>, A>{y, a, members}, members.blocks(a.rows));
-}
-
 }  // namespace headmix::cuda_kernels
