@@ -12,9 +12,8 @@
 #include <vector>
 
 #include "cuda/device_array.hpp"
-#include "headmix/backend/cuda/kernel/experts/grouped_gemm.hpp"
-#include "headmix/backend/cuda/kernel/experts/grouped_outer.hpp"
-#include "headmix/backend/cuda/kernel/experts/grouped_sum.hpp"
+#include "headmix/backend/cuda/dispatch/expert_sums.hpp"
+#include "headmix/backend/cuda/dispatch/experts.hpp"
 #include "headmix/backend/reference.hpp"
 #include "headmix/core/error.hpp"
 #include "headmix/core/random.hpp"

@@ -5,7 +5,7 @@
 #include "cuda/cub_order.cuh"
 #include "cuda/cub_reduce.cuh"
 #include "cuda/device_array.hpp"
-#include "headmix/backend/cuda/kernel/experts/sort_by_expert.hpp"
+#include "headmix/backend/cuda/dispatch/experts.hpp"
 
 using headmix::Index, headmix::Int, headmix::Sm80, headmix::view;
 using headmix::testing::device_array;

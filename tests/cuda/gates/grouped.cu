@@ -10,9 +10,8 @@
 // budget: 2.25 0.26 1.32 grouped_gemm_resident<bfloat16, false>
 // budget: 2.37 0.26 1.32 grouped_gemm_resident<bfloat16, true>
 #include "gate.cuh"
-#include "headmix/backend/cuda/kernel/experts/grouped_gemm.hpp"
-#include "headmix/backend/cuda/kernel/experts/grouped_outer.hpp"
-#include "headmix/backend/cuda/kernel/experts/grouped_sum.hpp"
+#include "headmix/backend/cuda/dispatch/expert_sums.hpp"
+#include "headmix/backend/cuda/dispatch/experts.hpp"
 
 using headmix::bfloat16, headmix::view, headmix::Int;
 

@@ -11,6 +11,7 @@
 #include <span>
 #include <type_traits>
 
+#include "headmix/backend/cuda/dispatch/plain_notice.hpp"
 #include "headmix/backend/cuda/kernel/attention/attention.hpp"
 #include "headmix/backend/cuda/kernel/attention/cached.hpp"
 #include "headmix/backend/cuda/kernel/attention/clear.hpp"
@@ -18,7 +19,6 @@
 #include "headmix/backend/cuda/kernel/attention/tensor_tile.hpp"
 #include "headmix/backend/cuda/kernel/attention/tile.hpp"
 #include "headmix/backend/cuda/kernel/attention/warpgroups.hpp"
-#include "headmix/backend/cuda/kernel/plain_notice.hpp"
 #include "headmix/backend/cuda/tuning.hpp"
 #include "headmix/backend/cuda/warpgroup.hpp"
 #include "headmix/contract/attention_problem.hpp"

@@ -16,6 +16,7 @@
 #include <type_traits>
 
 #include "headmix/backend/cuda/dispatch/attention.hpp"
+#include "headmix/backend/cuda/dispatch/plain_notice.hpp"
 #include "headmix/backend/cuda/kernel/attention/bias.hpp"
 #include "headmix/backend/cuda/kernel/attention/gradient_plain.hpp"
 #include "headmix/backend/cuda/kernel/attention/key_gradient.hpp"
@@ -29,7 +30,6 @@
 #include "headmix/backend/cuda/kernel/attention/statistics.hpp"
 #include "headmix/backend/cuda/kernel/attention/tensor_tile.hpp"
 #include "headmix/backend/cuda/kernel/attention/tile.hpp"
-#include "headmix/backend/cuda/kernel/plain_notice.hpp"
 #include "headmix/backend/cuda/tuning.hpp"
 #include "headmix/backend/cuda/warpgroup.hpp"
 #include "headmix/contract/attention_problem.hpp"

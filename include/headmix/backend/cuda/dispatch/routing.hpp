@@ -13,9 +13,9 @@
 #include <span>
 #include <type_traits>
 
-#include "headmix/backend/cuda/kernel/experts/grouped_slots.hpp"
+#include "headmix/backend/cuda/dispatch/experts.hpp"
+#include "headmix/backend/cuda/dispatch/plain_notice.hpp"
 #include "headmix/backend/cuda/kernel/experts/sort_by_expert.hpp"
-#include "headmix/backend/cuda/kernel/plain_notice.hpp"
 #include "headmix/backend/cuda/kernel/routing/route.hpp"
 #include "headmix/backend/cuda/kernel/routing/scatter.hpp"
 #include "headmix/backend/cuda/kernel/routing/top_k.hpp"

@@ -29,13 +29,4 @@ struct apply_capacity_kernel {
   }
 };
 
-/// y = index, and -1 for a slot after the first `capacity` slots of its expert. Slot s is choice s / rows of row s %
-/// rows; `perm` and `offsets` are sort_by_expert of the transposed index.
-template <class Queue>
-void apply_capacity(Queue& queue, view<Int> y, view<Int const> index, view<Int const> perm, view<Int const> offsets,
-                    Index capacity) {
-  queue.launch(apply_capacity_kernel{y, index, perm, offsets, capacity},
-               blocks_for(perm.cols, apply_capacity_kernel::threads));
-}
-
 }  // namespace headmix::cuda_kernels

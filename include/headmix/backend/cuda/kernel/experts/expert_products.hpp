@@ -20,32 +20,6 @@ HEADMIX_QUIET_BOUNDS
 
 namespace headmix::cuda_kernels {
 
-/// A stack of matrices as one matrix: stacked vertically, or side by side.
-struct stack_as_matrix {
-  view<bfloat16 const> matrix;  ///< null data if it is neither
-  int rows, cols;               ///< distance from one matrix of the stack to the next
-
-  explicit stack_as_matrix(view<bfloat16 const> const& w) : matrix(w[0]), rows(0), cols(0) {
-    if (w.count == 1) return;
-    if (w.stack_stride == w.cols && w.row_stride >= w.count * w.cols) {
-      cols = static_cast<int>(w.cols);
-      matrix.cols = w.count * w.cols;
-    } else if (w.row_stride > 0 && w.stack_stride % w.row_stride == 0 && w.stack_stride >= w.rows * w.row_stride) {
-      rows = static_cast<int>(w.stack_stride / w.row_stride);
-      matrix.rows = (w.count - 1) * rows + w.rows;
-    } else {
-      matrix.data = nullptr;
-    }
-  }
-};
-
-/// True if an int can number the 16-byte chunks of the aligned rows of x.
-[[nodiscard]] inline bool chunks_are_counted(view<bfloat16 const> const& x) {
-  constexpr Index most = Index{1} << 31;
-  Index const chunks = x.rows * (x.row_stride / 8);
-  return chunks < most && -chunks < most;
-}
-
 /// Epilogue: the product of a slot is stored as y's row.
 struct store_epilogue {
   static constexpr int products = 1;

@@ -4,15 +4,10 @@
 // computes a tile of the slots of one expert, gathers its rows of x and scatters its rows of y; nothing is permuted in
 // memory. Slots without an expert are one more segment at the end, with y = 0.
 
-#include <cstddef>
-#include <span>
-#include <type_traits>
+#include <cstdint>
 
 #include "headmix/backend/cuda/device.hpp"
-#include "headmix/backend/cuda/kernel/experts/grouped_gemm_resident.hpp"
-#include "headmix/backend/cuda/kernel/experts/grouped_gemm_resident_warpgroups.hpp"
 #include "headmix/backend/cuda/kernel/experts/grouped_slots.hpp"
-#include "headmix/backend/cuda/kernel/plain_notice.hpp"
 #include "headmix/backend/cuda/kernel/products/matrix_tile.hpp"
 #include "headmix/backend/cuda/kernel/products/product_tile.hpp"
 #include "headmix/backend/cuda/tuning.hpp"
@@ -203,43 +198,6 @@ struct grouped_gemm_tensor {
     }
   }
 };
-
-/// Scratch bytes of grouped_gemm.
-template <class T>
-[[nodiscard]] std::size_t grouped_gemm_scratch_bytes(view<T>, std::type_identity_t<view<T const>>,
-                                                     std::type_identity_t<view<T const>>) {
-  return 0;
-}
-
-/// y_s = x_{s / slots_per_row} w_e for every slot s of expert e, 0 for a slot without an expert. w is a stack [experts,
-/// depth, columns], possibly transposed; perm, [1, slots], and offsets, [1, experts + 1], are the expert order, with
-/// the slots without an expert at perm's end.
-template <class Queue, class T>
-void grouped_gemm(Queue& queue, view<T> y, std::type_identity_t<view<T const>> x, std::type_identity_t<view<T const>> w,
-                  view<Int const> perm, view<Int const> offsets, Index slots_per_row, std::span<std::byte>) {
-  slot_lists const slots(perm, offsets, slots_per_row);
-  if (slots.count() == 0 || y.cols == 0) return;
-  auto const launch = [&](auto const& kernel) { queue.launch(kernel, kernel.blocks()); };
-  if constexpr (Half<T>) {
-    bool const aligned = x.count == 1 && y.count == 1 && w.rows > 0 && rows_are_aligned(x) && rows_are_aligned(y);
-    constexpr int wide = tuning::sm80::gemm_columns, narrow = tuning::sm80::narrow_gemm_columns;
-    bool const resident = w.rows <= resident_rows::max_depth && y.cols > resident_rows::columns;
-    if (aligned && rows_are_aligned(w)) {
-      if (grouped_gemm_by_warpgroups<false>(queue, store_epilogue{y}, x, {w}, slots)) return;
-      if (resident) return launch(grouped_gemm_resident<T, false>(y, x, w, slots));
-      if (y.cols <= narrow) return launch(grouped_gemm_tensor<T, narrow, false>{y, x, w, slots});
-      return launch(grouped_gemm_tensor<T, wide, false>{y, x, w, slots});
-    }
-    if (aligned && rows_are_aligned(w.transposed())) {
-      if (grouped_gemm_by_warpgroups<true>(queue, store_epilogue{y}, x, {w}, slots)) return;
-      if (resident) return launch(grouped_gemm_resident<T, true>(y, x, w, slots));
-      if (y.cols <= narrow) return launch(grouped_gemm_tensor<T, narrow, true>{y, x, w, slots});
-      return launch(grouped_gemm_tensor<T, wide, true>{y, x, w, slots});
-    }
-    if (w.rows > 0) notify_plain_kernel("a product with experts", rows_not_aligned);
-  }
-  launch(grouped_gemm_plain<T>{y, x, w, slots});
-}
 
 }  // namespace headmix::cuda_kernels
 

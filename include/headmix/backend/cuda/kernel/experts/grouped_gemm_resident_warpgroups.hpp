@@ -6,8 +6,6 @@
 // The next rows are loaded as the last columns free their space.
 
 #include <algorithm>
-#include <array>
-#include <cstddef>
 #include <type_traits>
 
 #include "headmix/backend/cuda/device.hpp"
@@ -261,62 +259,6 @@ struct grouped_gemm_resident_warpgroups
     release(device, row_step + steps - 1, weight_step + steps - 1, last);
   }
 };
-
-/// True if warpgroups support weights of these extents.
-template <class Queue>
-[[nodiscard]] bool supports_warpgroup_gemm(Queue const& queue, view<bfloat16 const> const& w) {
-  if constexpr (WarpgroupQueue<Queue>) {
-    return queue.warpgroups() && w.count > 0 && w.rows % panel_columns == 0;
-  } else {
-    return false;
-  }
-}
-
-/// Warpgroup products of slots with weights of equal extents, with an epilogue; false if they do not support them:
-/// extents, weights that are no matrix, or differing layouts. Rows of x and of the outputs, and of the weights or
-/// (`transposed`) of their transposes, are aligned.
-template <bool transposed, class Queue, class Output>
-bool grouped_gemm_by_warpgroups(Queue& queue, Output const& output, view<bfloat16 const> x,
-                                std::array<view<bfloat16 const>, Output::products> const& w, slot_lists const& slots) {
-  if constexpr (WarpgroupQueue<Queue>) {
-    if (!supports_warpgroup_gemm(queue, w[0]) || !chunks_are_counted(x)) return false;
-    auto const stack = [](view<bfloat16 const> const& v) { return stack_as_matrix(transposed ? v.transposed() : v); };
-    stack_as_matrix const first = stack(w[0]);
-    for (view<bfloat16 const> const& v : w) {
-      stack_as_matrix const all = stack(v);
-      if (all.matrix.data == nullptr || all.rows != first.rows || all.cols != first.cols) return false;
-    }
-    auto const launch = [&]<class K>(K k) {
-      for (std::size_t p = 0; p < w.size(); ++p) {
-        k.weights[p] = queue.map_tensor(stack(w[p]).matrix, K::panel_rows);
-      }
-      queue.launch(k, k.blocks(queue.processors()));
-    };
-    using map = typename Queue::tensor_map;
-    auto const operands = [&]<class K>(std::type_identity<K>) {
-      return typename K::base{output, x, slots, static_cast<int>(w[0].rows), first.rows, first.cols, {}};
-    };
-    using resident = grouped_gemm_resident_warpgroups<transposed, map, Output>;
-    using deep = grouped_gemm_warpgroups<tuning::sm90a::grouped_gemm.columns, transposed, map, Output>;
-    if (w[0].rows <= resident::max_depth && output.y.cols > resident::product_columns) {
-      auto const base = operands(std::type_identity<resident>{});
-      launch(resident{base, resident::groups_for(slots.count(), base.column_tiles(), queue.processors())});
-      return true;
-    }
-    if constexpr (Output::products == 1) {
-      constexpr int narrow_columns = tuning::sm90a::grouped_gemm.narrow_columns;
-      using narrow = grouped_gemm_warpgroups<narrow_columns, transposed, map, Output>;
-      if (output.y.cols <= narrow_columns) {
-        launch(narrow{operands(std::type_identity<narrow>{})});
-        return true;
-      }
-    }
-    launch(deep{operands(std::type_identity<deep>{})});
-    return true;
-  } else {
-    return false;
-  }
-}
 
 }  // namespace headmix::cuda_kernels
 

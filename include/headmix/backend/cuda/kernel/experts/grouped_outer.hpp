@@ -4,16 +4,11 @@
 // / g_slots}. A block computes a tile of one expert's matrix and loops over its slots, gathering their rows of x and g.
 // If there are few tiles, several blocks share the slots of a tile, and a second launch adds their sums in order.
 
-#include <algorithm>
-#include <cstddef>
 #include <cstdint>
-#include <span>
-#include <type_traits>
 
 #include "headmix/backend/cuda/device.hpp"
-#include "headmix/backend/cuda/kernel/experts/grouped_dense.hpp"
-#include "headmix/backend/cuda/kernel/experts/grouped_gemm.hpp"
-#include "headmix/backend/cuda/kernel/experts/grouped_outer_warpgroups.hpp"
+#include "headmix/backend/cuda/kernel/divisor.hpp"
+#include "headmix/backend/cuda/kernel/experts/grouped_slots.hpp"
 #include "headmix/backend/cuda/kernel/products/matrix_tile.hpp"
 #include "headmix/backend/cuda/kernel/products/product_tile.hpp"
 #include "headmix/backend/cuda/tuning.hpp"
@@ -264,86 +259,6 @@ struct grouped_outer_sum {
     device.store16(to, result);
   }
 };
-
-/// The configuration of grouped_outer for aligned rows. A function of shapes alone, since the order of the sums depends
-/// on it.
-struct grouped_outer_plan {
-  int rows = tuning::sm80::grouped_outer.rows;        ///< of a tile
-  int columns = tuning::sm80::grouped_outer.columns;  ///< of a tile
-  int parts = 1;  ///< enough blocks for a large device, unless they have too little work
-
-  template <class T>
-  grouped_outer_plan(view<T> const& y, view<T const> const& x, view<T const> const& g) {
-    if (y.size() == 0) return;
-    Index const slots = (std::max)(x.count * x.rows, g.count * g.rows);  // x or g has a row for each slot
-    constexpr int narrow = tuning::sm80::grouped_outer.narrow;
-    if (y.cols <= narrow) {
-      columns = narrow;
-    } else if (y.rows <= narrow) {
-      rows = narrow;
-    }
-    Index const tiles = y.count * blocks_for(y.rows, rows) * blocks_for(y.cols, columns);
-    constexpr tuning::slot_splits t = tuning::outer_splits;
-    Index const enough = t.tiles / tiles, worthwhile = slots / (t.min_slots * y.count);
-    parts = static_cast<int>((std::clamp)((std::min)(enough, worthwhile), Index{1}, t.max_splits));
-  }
-};
-
-/// Scratch bytes of grouped_outer.
-template <class T>
-[[nodiscard]] std::size_t grouped_outer_scratch_bytes(view<T> y, std::type_identity_t<view<T const>> x,
-                                                      std::type_identity_t<view<T const>> g) {
-  std::size_t bytes = 0;
-  if constexpr (Half<T>) {
-    int const parts = grouped_outer_plan(y, x, g).parts;
-    if (parts > 1) bytes = 16 + checked_bytes(checked(parts) * y.size(), sizeof(float));
-    if (dense_outer<T> const dense(y, x, g); dense.applies)
-      bytes = (std::max)(bytes, dense.shape.scratch_bytes(sizeof(T)));
-  }
-  return bytes;
-}
-
-/// y_e (+)= the sum over the slots s of expert e of x_{s / x_slots}^T g_{s / g_slots}. y is a stack with a matrix for
-/// each expert; perm and offsets are the expert order. An expert without slots gets 0, or is unchanged with
-/// accumulation.
-template <class Queue, class T>
-void grouped_outer(Queue& queue, view<T> y, std::type_identity_t<view<T const>> x,
-                   std::type_identity_t<view<T const>> g, view<Int const> perm, view<Int const> offsets, Index x_slots,
-                   Index g_slots, bool accumulate, std::span<std::byte> scratch) {
-  slot_lists const slots(perm, offsets, x_slots);
-  divisor const g_per_row(g_slots);
-  if (y.size() == 0) return;
-  if constexpr (Half<T>) {
-    auto const address = reinterpret_cast<std::uintptr_t>(scratch.data());
-    std::byte* const aligned = scratch.data() + (16 - address % 16) % 16;
-    dense_outer<T> const dense(y, x, g);
-    if (dense.applies && rows_are_aligned(dense.densifies_x ? x : g)) {
-      view<T const> const z = densify(queue, dense.shape, dense.densifies_x ? x : g, slots, aligned);
-      view<T const> const left = dense.densifies_x ? z : x, right = dense.densifies_x ? g : z;
-      return dense_product(queue, as_one_matrix(y, dense.densifies_x), left.transposed(), right, accumulate);
-    }
-    if (x.count == 1 && g.count == 1 && rows_are_aligned(x) && rows_are_aligned(g) && rows_are_aligned(y)) {
-      auto const [rows, columns, parts] = grouped_outer_plan(y, x, g);
-      auto* const partial = parts > 1 ? reinterpret_cast<float*>(aligned) : nullptr;
-      auto const launch = [&](auto const& kernel) { queue.launch(kernel, kernel.blocks()); };
-      constexpr int wide = tuning::sm80::grouped_outer.columns, narrow = tuning::sm80::grouped_outer.narrow;
-      if (!grouped_outer_by_warpgroups(queue, y, x, g, slots, g_per_row, accumulate, parts, partial)) {
-        if (columns == narrow) {
-          launch(grouped_outer_tensor<T, narrow>{y, x, g, slots, g_per_row, accumulate, parts, partial});
-        } else if (rows == narrow) {
-          launch(grouped_outer_tensor<T, wide, narrow>{y, x, g, slots, g_per_row, accumulate, parts, partial});
-        } else {
-          launch(grouped_outer_tensor<T, wide>{y, x, g, slots, g_per_row, accumulate, parts, partial});
-        }
-      }
-      if (parts > 1) launch(grouped_outer_sum<T>{y, partial, parts, accumulate});
-      return;
-    }
-    notify_plain_kernel("the gradient of experts' weights", rows_not_aligned);
-  }
-  grouped_outer_plain<T> const kernel{y, x, g, slots, g_per_row, accumulate};
-  queue.launch(kernel, kernel.blocks());
-}
 
 }  // namespace headmix::cuda_kernels
 

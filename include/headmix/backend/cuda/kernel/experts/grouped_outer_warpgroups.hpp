@@ -282,28 +282,6 @@ struct grouped_outer_warpgroups {
   }
 };
 
-/// grouped_outer_tensor by warpgroups; false if they do not support the problem: the queue has none, or the matrices
-/// are small.
-template <class Queue>
-bool grouped_outer_by_warpgroups(Queue& queue, view<bfloat16> y, view<bfloat16 const> x, view<bfloat16 const> g,
-                                 slot_lists const& slots, divisor g_per_row, bool accumulate, int parts,
-                                 float* partial) {
-  if constexpr (WarpgroupQueue<Queue>) {
-    constexpr Index min_side = tuning::sm90a::grouped_outer.min_side, full_side = tuning::sm90a::grouped_outer.side;
-    if (!queue.warpgroups() || y.rows <= min_side || y.cols <= min_side || (y.rows <= full_side && y.cols <= full_side))
-      return false;
-    auto const launch = [&](auto const& kernel) { queue.launch(kernel, kernel.blocks(queue.processors())); };
-    if (y.rows > full_side) {
-      launch(grouped_outer_warpgroups<true>{y, x, g, slots, g_per_row, accumulate, parts, partial});
-    } else {
-      launch(grouped_outer_warpgroups<false>{y, x, g, slots, g_per_row, accumulate, parts, partial});
-    }
-    return true;
-  } else {
-    return false;
-  }
-}
-
 }  // namespace headmix::cuda_kernels
 
 HEADMIX_END_QUIET_BOUNDS

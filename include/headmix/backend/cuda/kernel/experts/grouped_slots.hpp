@@ -2,9 +2,6 @@
 // SPDX-License-Identifier: MIT
 // The slots of experts, and the tile of a block.
 
-#include <cstdint>
-#include <limits>
-
 #include "headmix/backend/cuda/device.hpp"
 #include "headmix/backend/cuda/kernel/divisor.hpp"
 #include "headmix/core/scalar.hpp"
@@ -81,15 +78,6 @@ struct slots_of_matrix_tile {
     steps = count > 0 ? (count + depth - 1) / depth : 0;
   }
 };
-
-/// True if 16-byte chunks of the rows can be copied, and a row's columns and stride are ints.
-template <class T>
-[[nodiscard]] bool rows_are_aligned(view<T> const& a) {
-  constexpr Index chunk = 16 / sizeof(T), most = (std::numeric_limits<int>::max)() / 2;
-  return a.col_stride == 1 && a.cols % chunk == 0 && a.row_stride % chunk == 0 && a.cols <= most &&
-         (a.row_stride < 0 ? -a.row_stride : a.row_stride) <= most && (a.count == 1 || a.stack_stride % chunk == 0) &&
-         reinterpret_cast<std::uintptr_t>(a.data) % 16 == 0;
-}
 
 }  // namespace headmix::cuda_kernels
 

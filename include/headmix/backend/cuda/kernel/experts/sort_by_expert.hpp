@@ -9,15 +9,12 @@
 // memsets, one for the keys and one for the begins, CUDA 13.0), where these kernels take 3, 3 and 7
 // (tests/cuda/runtime/cub_test.cu). Scans over warps and blocks are CUB's.
 
-#include <cstddef>
 #include <cstdint>
-#include <span>
 
 #include "headmix/backend/cuda/kernel/divisor.hpp"
 #include "headmix/backend/cuda/kernel/rows/collective.hpp"
 #include "headmix/backend/cuda/kernel/rows/sequence.hpp"
 #include "headmix/backend/cuda/tuning.hpp"
-#include "headmix/core/error.hpp"
 #include "headmix/core/view.hpp"
 
 namespace headmix::cuda_kernels {
@@ -257,78 +254,5 @@ struct find_begins {
     device.store(&begins(0, choice), static_cast<Int>(low));
   }
 };
-
-/// The division of keys into digits.
-struct digit_plan {
-  int passes, bits;
-  Int digits;  ///< per pass
-
-  explicit digit_plan(Int choices) {
-    int total = 0;
-    while (choices >> total != 0) ++total;
-    if (choices < digit_pass::max_digits) {
-      passes = 1, bits = total, digits = choices + 1;
-    } else {
-      passes = (total + digit_pass::max_bits - 1) / digit_pass::max_bits;
-      bits = (total + passes - 1) / passes;
-      digits = Int{1} << bits;
-    }
-  }
-  /// Workspace bytes for sorting `slots` slots: counts, totals, and the order between passes.
-  [[nodiscard]] std::size_t bytes(Index slots) const {
-    return sizeof(Int) * static_cast<std::size_t>(digits * (digit_pass::max_chunks + 1) + (passes > 1 ? slots : 0));
-  }
-};
-
-/// order: the slots by choice, ascending in each, those with choice -1 last; begins: [1, choices + 1], the first slot
-/// of each choice, then the number of slots with a choice.
-template <class Queue>
-void sort_slots(Queue& queue, view<Int> order, view<Int> begins, slot_keys const& keys,
-                std::span<std::byte> workspace) {
-  digit_plan const plan(keys.choices);
-  Index const n = keys.slots();
-  if (workspace.size() < plan.bytes(n)) {
-    fail("the Cuda backend's workspace has ", workspace.size(), " bytes; ordering ", n, " slots by ", keys.choices,
-         " choices takes ", plan.bytes(n));
-  }
-  constexpr Index warps = digit_pass::warps;
-  Index const slots_per_warp = blocks_for(blocks_for(n, digit_pass::max_chunks * warps), 32) * 32;
-  Index const chunks = n == 0 ? 1 : blocks_for(n, warps * slots_per_warp);
-  Int* const counts = reinterpret_cast<Int*>(workspace.data());
-  Int* const totals = counts + plan.digits * digit_pass::max_chunks;
-  view<Int> const other(totals + plan.digits, 1, n);
-  view<Int const> from;
-  for (int p = 0; p < plan.passes; ++p) {
-    // The last pass writes the order; earlier passes alternate between two buffers.
-    view<Int> const to = (plan.passes - p) % 2 == 1 ? order : other;
-    digit_pass const pass = {keys,
-                             from,
-                             to,
-                             p * plan.bits,
-                             plan.bits,
-                             plan.digits,
-                             chunks,
-                             slots_per_warp,
-                             counts,
-                             totals,
-                             plan.passes == 1 ? begins : view<Int>()};
-    scan_digits const scan{pass};
-    queue.launch(count_digits{pass}, chunks);
-    queue.launch(scan, scan.blocks());
-    queue.launch(scatter_slots{pass}, chunks);
-    from = to;
-  }
-  if (plan.passes > 1) {
-    queue.launch(find_begins{keys, order, begins}, blocks_for(keys.choices + 1, find_begins::threads));
-  }
-}
-
-/// perm: the slots (row * columns + column) of an index by sequence and expert, ascending in each, then the slots
-/// without an expert; offsets: the first slot of each expert of each sequence, then the number of slots with an expert.
-template <class Queue>
-void sort_by_expert(Queue& queue, view<Int> perm, view<Int> offsets, view<Int const> index, segments rows) {
-  Index const experts = rows.count > 0 ? (offsets.cols - 1) / rows.count : 0;
-  sort_slots(queue, perm, offsets, {index, experts, rows}, queue.workspace());
-}
 
 }  // namespace headmix::cuda_kernels
