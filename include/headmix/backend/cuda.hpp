@@ -15,16 +15,11 @@
 #include "headmix/backend/cuda/dispatch/expert_sums.hpp"
 #include "headmix/backend/cuda/dispatch/experts.hpp"
 #include "headmix/backend/cuda/dispatch/plain_notice.hpp"
+#include "headmix/backend/cuda/dispatch/products.hpp"
 #include "headmix/backend/cuda/dispatch/routing.hpp"
-#include "headmix/backend/cuda/kernel/products/gemm.hpp"
+#include "headmix/backend/cuda/dispatch/rows.hpp"
 #include "headmix/backend/cuda/kernel/routing/select.hpp"
-#include "headmix/backend/cuda/kernel/rows/each_row.hpp"
 #include "headmix/backend/cuda/kernel/rows/map.hpp"
-#include "headmix/backend/cuda/kernel/rows/quantize.hpp"
-#include "headmix/backend/cuda/kernel/rows/reduce.hpp"
-#include "headmix/backend/cuda/kernel/rows/rotary.hpp"
-#include "headmix/backend/cuda/kernel/rows/sequence.hpp"
-#include "headmix/backend/cuda/kernel/rows/softmax.hpp"
 #include "headmix/contract/backend_policy.hpp"
 #include "headmix/contract/optional_kernels.hpp"
 
@@ -62,8 +57,7 @@ class Cuda {
   /// f(i) for all i < n, on the device: f is trivially copyable, its call is marked HEADMIX_DEVICE or HEADMIX_HD.
   template <class F>
   void for_each(Index n, F f) {
-    using kernel = cuda_kernels::for_each_kernel<F>;
-    queue_.launch(kernel{f, n}, cuda_kernels::blocks_for(n, kernel::threads));
+    cuda_kernels::for_each(queue_, n, f);
   }
 
   template <class T, class Tree>

@@ -16,6 +16,7 @@
 #include <type_traits>
 
 #include "headmix/backend/cuda/dispatch/plain_notice.hpp"
+#include "headmix/backend/cuda/dispatch/rows.hpp"
 #include "headmix/backend/cuda/kernel/experts/capacity.hpp"
 #include "headmix/backend/cuda/kernel/experts/expert_products.hpp"
 #include "headmix/backend/cuda/kernel/experts/grouped_gemm.hpp"
@@ -26,7 +27,6 @@
 #include "headmix/backend/cuda/kernel/experts/grouped_slots.hpp"
 #include "headmix/backend/cuda/kernel/experts/sort_by_expert.hpp"
 #include "headmix/backend/cuda/kernel/float_vector.hpp"
-#include "headmix/backend/cuda/kernel/rows/map.hpp"
 #include "headmix/backend/cuda/tuning.hpp"
 #include "headmix/backend/cuda/warpgroup.hpp"
 #include "headmix/contract/lowered_tree.hpp"

@@ -15,12 +15,12 @@
 
 #include "headmix/backend/cuda/dispatch/experts.hpp"
 #include "headmix/backend/cuda/dispatch/plain_notice.hpp"
+#include "headmix/backend/cuda/dispatch/rows.hpp"
 #include "headmix/backend/cuda/kernel/experts/sort_by_expert.hpp"
 #include "headmix/backend/cuda/kernel/routing/route.hpp"
 #include "headmix/backend/cuda/kernel/routing/scatter.hpp"
 #include "headmix/backend/cuda/kernel/routing/top_k.hpp"
 #include "headmix/backend/cuda/kernel/rows/collective.hpp"
-#include "headmix/backend/cuda/kernel/rows/map.hpp"
 #include "headmix/backend/cuda/tuning.hpp"
 #include "headmix/contract/route_problem.hpp"
 #include "headmix/core/checked.hpp"

@@ -180,16 +180,6 @@ inline constexpr bool has_vectors = false;
 template <class Tree>
 requires(Tree::vectorizable) inline constexpr bool has_vectors<float, Tree> = true;
 
-/// True if strides and addresses allow it for a whole row of `cols` elements.
-template <class W, class Tree>
-[[nodiscard]] bool rows_are_vectors(Tree const& tree, Index cols) {
-  if constexpr (has_vectors<W, Tree>) {
-    return cols % float_vector::width == 0 && tree.unit_stride() && tree.aligned(float_vector::alignment);
-  } else {
-    return false;
-  }
-}
-
 }  // namespace headmix::cuda_kernels
 
 HEADMIX_END_QUIET_BOUNDS

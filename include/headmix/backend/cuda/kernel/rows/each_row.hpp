@@ -42,18 +42,6 @@ template <class S>
 struct vector_step : S {
   bool vectors;
 };
-template <class W, class S>
-S const& with_vectors(S const& s) {
-  return s;
-}
-template <class W, class T, class Tree>
-requires maps_vectors<W, T, Tree> vector_step<row_step::map<T, Tree>> with_vectors(row_step::map<T, Tree> const& s) {
-  return {s, map_in_vectors<W>(s.y, s.tree)};
-}
-template <class W, class T, class Tree>
-vector_step<row_step::sum<T, Tree>> with_vectors(row_step::sum<T, Tree> const& s) {
-  return {s, rows_are_vectors<W>(s.a.tree, s.a.cols)};
-}
 
 template <class W, class T, class Tree, class Device>
 HEADMIX_DEVICE void execute(Device& device, team members, row_step::map<T, Tree> const& s, Index i, bool valid) {
@@ -140,42 +128,6 @@ struct each_row_kernel {
     execute_all(device, s.rest, i, valid);
   }
 };
-
-HEADMIX_HD constexpr step_list<> list_of() { return {}; }
-template <class First, class... Rest>
-step_list<First, Rest...> list_of(First const& first, Rest const&... rest) {
-  return {first, list_of(rest...)};
-}
-
-template <class T, class Tree>
-[[nodiscard]] Index widest(row_step::sum<T, Tree> const& s) {
-  return s.a.cols;
-}
-template <class S>
-[[nodiscard]] Index widest(S const& s) {
-  return s.y.cols;
-}
-
-/// The team of a row: tuning::each_row.
-[[nodiscard]] constexpr team lanes_of_rows(Index rows, Index columns) {
-  constexpr tuning::each_row_lanes t = tuning::each_row;
-  if (rows < t.many_rows || columns < t.min_lanes) return team::of_lanes_for(columns);
-  Index const lanes = columns / t.lane_columns;
-  return team::of_lanes_for(lanes > t.min_lanes ? lanes : t.min_lanes);
-}
-
-/// @param rows  rows of every operand that has more than one
-template <class W, class Queue, class... S>
-void each_row(Queue& queue, Index rows, S const&... s) {
-  Index columns = 1;
-  ((columns = widest(s) > columns ? widest(s) : columns), ...);
-  team const members = lanes_of_rows(rows, columns);
-  auto const launch = [&](auto const&... step) {
-    queue.launch(each_row_kernel<W, std::remove_cvref_t<decltype(step)>...>{list_of(step...), rows, members},
-                 members.blocks(rows));
-  };
-  launch(with_vectors<W>(s)...);
-}
 
 }  // namespace headmix::cuda_kernels
 

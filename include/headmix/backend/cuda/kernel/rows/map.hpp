@@ -9,8 +9,6 @@
 #include "headmix/backend/cuda/kernel/float_vector.hpp"
 #include "headmix/backend/cuda/kernel/rows/collective.hpp"
 #include "headmix/backend/cuda/tuning.hpp"
-#include "headmix/contract/lowered_tree.hpp"
-#include "headmix/core/error.hpp"
 #include "headmix/core/scalar.hpp"
 #include "headmix/core/view.hpp"
 
@@ -30,12 +28,6 @@ template <class W, class T, class Tree>
 inline constexpr bool maps_vectors = false;
 template <class W, VectorStorage T, class Tree>
 inline constexpr bool maps_vectors<W, T, Tree> = has_vectors<W, Tree>;
-/// True if these addresses and strides allow vectors.
-template <class W, class T, class Tree>
-[[nodiscard]] bool map_in_vectors(view<T> const& y, Tree const& tree) {
-  return maps_vectors<W, T, Tree> && rows_are_vectors<W>(tree, y.cols) && y.col_stride == 1 &&
-         y.aligned(float_vector::alignment);
-}
 
 /// The float_vector at `to` (+)= elements `col` and following of a lazy row.
 template <class Device, class T, class Row>
@@ -106,19 +98,6 @@ struct map_kernel {
     store_vector(device, y.row(row) + col, tree.lazy_row(row), col, accumulate);
   }
 };
-
-template <class W, class Queue, class T, class Tree>
-void map(Queue& queue, view<T> y, Tree const& tree, bool accumulate) {
-  using kernel = map_kernel<W, T, Tree>;
-  if (y.size() == 0) return;
-  bool const vectors = map_in_vectors<W>(y, tree);
-  Index const rows = y.count * y.rows, max_rows = kernel::max_elements / y.cols;
-  if (max_rows == 0) fail("map: ", y.cols, " columns are more than the ", kernel::max_elements, " of one launch");
-  for (Index first = 0; first < rows; first += max_rows) {
-    kernel const part = {y, tree, accumulate, first, rows - first < max_rows ? rows - first : max_rows, vectors};
-    queue.launch(part, part.blocks());
-  }
-}
 
 /// Row i: the sum of rows i n .. i n + n - 1 of a tree, in order.
 template <class Tree>

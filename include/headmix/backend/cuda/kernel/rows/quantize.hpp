@@ -4,11 +4,9 @@
 // row.
 
 #include <cmath>
-#include <cstddef>
 
-#include "headmix/backend/cuda/kernel/rows/reduce.hpp"
+#include "headmix/backend/cuda/kernel/rows/collective.hpp"
 #include "headmix/backend/cuda/tuning.hpp"
-#include "headmix/core/error.hpp"
 #include "headmix/core/scalar.hpp"
 #include "headmix/core/ternary.hpp"
 #include "headmix/core/view.hpp"
@@ -60,13 +58,6 @@ struct absmax_int8_kernel {
   }
 };
 
-/// y_i = clamp(round(a_i s), -128, 127) / s, s = 127 / max(max_j |a_ij|, 1e-5)
-template <class Queue, class T>
-void absmax_int8(Queue& queue, view<T> y, view<T const> a) {
-  team const members = team::for_row_of(a.cols);
-  queue.launch(absmax_int8_kernel<T>{y, a, members}, members.blocks(a.rows));
-}
-
 /// Element (e parts + p, j) is the sum of the absolute values in column j of part p of matrix e.
 template <class T>
 struct tree_absolute {
@@ -110,29 +101,5 @@ struct absmean_ternary_kernel {
                [s](W x) { return ternary_of(x, s) * s; });
   }
 };
-
-/// y_e = clamp(round(a_e / s), -1, 1) s for every matrix, s = max(mean |a_e|, 1e-5). Parts of each matrix are summed,
-/// then their sums, in order.
-template <class Queue, class T>
-void absmean_ternary(Queue& queue, view<T> y, view<T const> a) {
-  using W = accumulator_t<T>;
-  constexpr Index enough_parts = tuning::absmean_parts;  // of all matrices
-  if (y.size() == 0) return;
-  Index parts = enough_parts / a.count;
-  if (parts > a.rows) parts = a.rows;
-  Index const rows = blocks_for(a.rows, parts > 0 ? parts : 1);
-  parts = blocks_for(a.rows, rows);
-  auto const workspace = queue.workspace();
-  if (std::size_t const bytes = sizeof(W) * static_cast<std::size_t>(a.count * (parts + 1)); workspace.size() < bytes) {
-    fail("the Cuda backend's workspace has ", workspace.size(), " bytes; ternary weights of ", a.count,
-         " matrices take ", bytes);
-  }
-  view<W> const sums(reinterpret_cast<W*>(workspace.data()), 1, a.count), partial(sums.data + a.count, a.count, parts);
-  row_sum<W>(queue, view<W>(partial.data, a.count * parts, 1),
-             lazy<tree_absolute<T>>{{a, parts, rows}, a.count * parts, a.cols}, false);
-  row_sum<W>(queue, sums.transposed(), lazy<tree_leaf<W, false, false>>{{partial}, a.count, parts}, false);
-  team const members = team::for_row_of(a.cols);
-  queue.launch(absmean_ternary_kernel<T>{y, a, sums.data, members}, members.blocks(a.count * a.rows));
-}
 
 }  // namespace headmix::cuda_kernels

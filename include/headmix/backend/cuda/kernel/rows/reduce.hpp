@@ -4,9 +4,6 @@
 // along rows on whether they can be read as vectors. CUB has no sums down columns: its threads would read a column
 // instead of neighbouring elements.
 
-#include <cstddef>
-#include <span>
-
 #include "headmix/backend/cuda/kernel/float_vector.hpp"
 #include "headmix/backend/cuda/kernel/rows/collective.hpp"
 #include "headmix/backend/cuda/tuning.hpp"
@@ -59,13 +56,6 @@ struct row_sum_kernel {
   }
 };
 
-template <class W, class Queue, class T, class Tree>
-void row_sum(Queue& queue, view<T> y, lazy<Tree> const& a, bool accumulate) {
-  bool const vectors = rows_are_vectors<W>(a.tree, a.cols);
-  team const members = team::for_row_of(vectors ? a.cols / float_vector::width : a.cols);
-  queue.launch(row_sum_kernel<W, T, Tree>{y, a, accumulate, members, vectors}, members.blocks(a.rows));
-}
-
 /// Column sums of chunks of rows: element (j, c) of y (+)= the sum of column j over chunk c. A block has up to 32
 /// columns of one chunk.
 template <class W, class T, class Tree>
@@ -108,29 +98,6 @@ struct col_sum_kernel {
   }
 };
 
-/// Many rows are summed in chunks, whose sums a second launch adds in order.
-template <class W, class Queue, class T, class Tree>
-void col_sum(Queue& queue, view<T> y, lazy<Tree> const& a, bool accumulate) {
-  constexpr Index enough_blocks = tuning::column_sums.blocks, min_rows = tuning::column_sums.min_rows;
-  if (a.cols == 0) return;
-  team const columns = team::of_lanes_for(a.cols);
-  Index const column_blocks = blocks_for(a.cols, columns.size());
-  Index chunks = enough_blocks / column_blocks, most = blocks_for(a.rows, min_rows);
-  if (chunks > most) chunks = most;
-  if (chunks <= 1) {
-    queue.launch(col_sum_kernel<W, T, Tree>{y.transposed(), a, accumulate, columns, column_blocks, a.rows},
-                 column_blocks);
-    return;
-  }
-  Index const rows_per_chunk = blocks_for(a.rows, chunks);
-  chunks = blocks_for(a.rows, rows_per_chunk);
-  // At most enough_blocks * 32 numbers.
-  view<W> const partial(reinterpret_cast<W*>(queue.workspace().data()), a.cols, chunks);
-  queue.launch(col_sum_kernel<W, W, Tree>{partial, a, false, columns, column_blocks, rows_per_chunk},
-               column_blocks * chunks);
-  row_sum<W>(queue, y.transposed(), lazy<tree_leaf<W, false, false>>{{partial}, a.cols, chunks}, accumulate);
-}
-
 /// The squares of the elements of a.
 template <class T>
 struct tree_square {
@@ -146,10 +113,5 @@ struct tree_square {
   };
   HEADMIX_HD squared row(Index i) const { return {{a.row(i), a.col_stride}}; }
 };
-/// y [1, 1] = the sum of the squares of a [R, 1].
-template <class W, class Queue, class T>
-void sum_of_squares(Queue& queue, view<T> y, view<T const> a) {
-  col_sum<W>(queue, y, lazy<tree_square<T>>{{a}, a.rows, a.cols}, false);
-}
 
 }  // namespace headmix::cuda_kernels

@@ -98,13 +98,4 @@ struct rotary_kernel {
   }
 };
 
-template <class W, class Queue, class T>
-void rotary(Queue& queue, view<T> y, view<T const> a, view<W const> theta, row_positions tokens, Index heads,
-            bool inverse) {
-  using kernel = rotary_kernel<W, T>;
-  if (tokens.rows == 0) return;
-  queue.launch(kernel{y, a, theta, tokens, heads, inverse},
-               blocks_for(tokens.rows * (a.cols / heads / 2), kernel::threads));
-}
-
 }  // namespace headmix::cuda_kernels

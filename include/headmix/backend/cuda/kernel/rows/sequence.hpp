@@ -39,12 +39,6 @@ struct sequence_numbers_kernel {
   }
 };
 
-/// y_i = the sequence number of row i.
-template <class Queue>
-void sequence_numbers(Queue& queue, view<Int> y, segments s) {
-  if (y.rows > 0) queue.launch(sequence_numbers_kernel{y, s}, blocks_for(y.rows, sequence_numbers_kernel::threads));
-}
-
 /// A thread has a column of `rows` rows. It restarts its sum, so rounding errors do not accumulate along a sequence.
 template <class W, class T>
 struct window_mean_kernel {
@@ -96,15 +90,5 @@ struct window_mean_kernel {
     }
   }
 };
-
-/// y_t = the mean of a_s over the positions t - window < s <= t of its sequence; transposed, y_s = the sum over all t
-/// with s in the window of t of a_t / (window length of t).
-template <class Queue, class T>
-void window_mean(Queue& queue, view<T> y, view<T const> a, segments s, Index window, bool transposed) {
-  using kernel = window_mean_kernel<accumulator_t<T>, T>;
-  if (y.rows == 0 || y.cols == 0) return;
-  queue.launch(kernel{y, a, s, window, transposed},
-               blocks_for(y.cols, kernel::threads) * blocks_for(y.rows, kernel::rows));
-}
 
 }  // namespace headmix::cuda_kernels

@@ -88,15 +88,4 @@ struct log_sum_exp_kernel {
   }
 };
 
-template <class W, class Queue, class T, class A>
-void softmax(Queue& queue, view<T> y, view<A const> a) {
-  team const members = team::for_row_of(a.cols);
-  queue.launch(softmax_kernel<W, T, A>{y, a, members}, members.blocks(a.rows));
-}
-template <class W, class Queue, class T, class A>
-void log_sum_exp(Queue& queue, view<T> y, view<A const> a) {
-  team const members = team::for_row_of(a.cols);
-  queue.launch(log_sum_exp_kernel<W, T, A>{y, a, members}, members.blocks(a.rows));
-}
-
 }  // namespace headmix::cuda_kernels
