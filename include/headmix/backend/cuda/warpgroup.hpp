@@ -17,7 +17,7 @@ inline constexpr int warpgroup_threads = 128;
 
 /// Tiles are divided into panels of 64 columns of 16-bit numbers: a row of a panel has 128 bytes. In every eight rows,
 /// 1,024 bytes, the 16-byte chunks are permuted: chunk c of row r is at the place of chunk c ^ r % 8. TMA writes this
-/// layout, and so does tile_layout<64> (kernel/matrix_tile.hpp).
+/// layout, and so does tile_layout<64> (kernel/products/matrix_tile.hpp).
 inline constexpr int panel_columns = 64, panel_row_bytes = 128, panel_alignment = 1024;
 
 /// The permutation of addresses relative to a multiple of 1,024: bits 4 to 6 are xored with bits 7 to 9.

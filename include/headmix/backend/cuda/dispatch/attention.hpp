@@ -1,6 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Attention: which kernel runs, with how much scratch memory, and its launches. The kernels are in kernel/attention.
+// Attention: which kernel runs, with which scratch memory. Kernels are in kernel/attention, without a queue; all
+// decisions of the host and launches are here, decisions first.
 //
 // Forward: attention_warpgroups where plain_kernel_reason is null and the queue has warpgroups, without a score map and
 // with a key; otherwise attention_tensor where plain_kernel_reason is null; attention_plain for the rest, and after the

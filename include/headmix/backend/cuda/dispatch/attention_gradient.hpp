@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// The gradients of attention: which kernels run, with how much scratch memory, and their launches. The kernels are in
-// kernel/attention.
+// The gradients of attention: which kernels run, with which scratch memory. Kernels are in kernel/attention, without a
+// queue; all decisions of the host and launches are here, decisions first.
 //
 // Probabilities are recomputed from the log-sum-exp. One kernel owns tiles of keys and loops over the rows that see
 // them (d_k, d_v), another owns tiles of rows and loops over keys (d_q): two products more than a single kernel

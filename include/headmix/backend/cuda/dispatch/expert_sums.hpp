@@ -1,8 +1,8 @@
 #pragma once
 // SPDX-License-Identifier: MIT
 // Products with the weights of experts that are sums over slots, of a row (grouped_sum) or of an expert
-// (grouped_outer): which kernels run, with how much scratch memory, and their launches. The kernels are in
-// kernel/experts.
+// (grouped_outer): which kernels run, with which scratch memory. Kernels are in kernel/experts, without a queue; all
+// decisions of the host and launches are here, decisions first.
 //
 // Both are one dense product of scattered rows where dense_sum or dense_outer applies. Otherwise grouped_sum stores the
 // products of slots, some columns at a time, and adds them. grouped_outer in 16 bits with aligned rows:

@@ -1,7 +1,8 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// The order of slots by expert, and products with the weights of experts: which kernel runs, with how much scratch
-// memory, and their launches. The kernels are in kernel/experts; sums over slots are in expert_sums.hpp.
+// The order of slots by expert, and products with the weights of experts: which kernel runs, with which scratch memory.
+// Kernels are in kernel/experts, without a queue; all decisions of the host and launches are here and, for sums over
+// slots, in expert_sums.hpp, decisions first.
 //
 // Order: three launches for each digit of the keys (digit_plan). grouped_gemm in 16 bits with aligned rows: warpgroup
 // kernels where grouped_gemm_by_warpgroups supports the problem, grouped_gemm_resident for weights of few rows,

@@ -1,8 +1,10 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Dense products of any types and strides, for cases that cuBLAS does not support: gemm_kernel in
-// kernel/products/gemm.hpp, in parts where the result has few elements with long sums, and the sum of the parts, in the
-// queue's workspace.
+// Dense products of any types and strides, for cases that cuBLAS does not support. Kernels are in kernel/products,
+// without a queue; all decisions of the host and launches are here.
+//
+// gemm_kernel, in parts where the result has few elements with long sums; the parts are in the queue's workspace, and a
+// map adds them.
 
 #include "headmix/backend/cuda/dispatch/rows.hpp"
 #include "headmix/backend/cuda/kernel/products/gemm.hpp"

@@ -1,7 +1,8 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Routers, choices and scatter-add: which kernel runs, with how much scratch memory, and their launches. The kernels
-// are in kernel/routing; gathers and scatters of columns are trees of map.
+// Routers, choices and scatter-add: which kernel runs, with which scratch memory. Kernels are in kernel/routing,
+// without a queue; all decisions of the host and launches are here, decisions first. Gathers and scatters of columns
+// are trees of map.
 //
 // A router in 16 bits, with aligned rows of x and up to 128 columns of weights, which are padded where they are not
 // aligned, is one kernel, route_tensor; route_sums reduces over its blocks, and scatter_slots orders the slots. Other

@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Functions of elements, rows and columns: which form of a kernel runs, with how many threads for each row, and its
-// launches. The kernels are in kernel/rows.
+// Functions of elements, rows and columns: which form of a kernel runs, with how many threads for a row. Kernels are in
+// kernel/rows, without a queue; all decisions of the host and launches are here, decisions first.
 //
 // Maps and row sums in float and in 16 bits compute vectors of elements where rows_are_vectors, others single elements.
 // A row has a team of lanes or a block, by its length (team::for_row_of). Column sums of many rows take two launches,
