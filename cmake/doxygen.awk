@@ -105,7 +105,7 @@ function link(text, target,   path, anchor) {
     if (anchor == "") return "[" text "](@ref " (path == "README.md" ? "index" : identifier(path)) ")"
     return "[" text "](@ref " identifier(path) "_" anchor ")"
   }
-  if (path ~ /^include\/.*\.(hpp|cuh)$/ && path !~ /backend\/cpu\/|cuda\/kernel\/|testing\/(conformance|emulator)\//) {
+  if (path ~ /^include\/.*\.(hpp|cuh)$/ && path !~ /backend\/cpu\/|cuda\/(dispatch|kernel)\/|testing\/(conformance|emulator)\//) {
     sub(/^include\//, "", path)
     return "[" text "](@ref " path ")"
   }
