@@ -21,7 +21,7 @@ inline constexpr Index block_team_elements = 1024, lane_elements = 4;
 /// Elements that a thread of a map computes together: their loads are in flight together.
 inline constexpr int map_elements = 4;
 
-/// Lanes for a row of each_row (kernel/rows/each_row.hpp). With fewer than many_rows rows, a lane for each column: a
+/// Lanes for a row of each_row (dispatch/rows.hpp). With fewer than many_rows rows, a lane for each column: a
 /// step then takes the time of one element. With more, a lane for every lane_columns columns, min_lanes at least: most
 /// steps have fewer columns than the widest, and lanes would idle.
 struct each_row_lanes {
