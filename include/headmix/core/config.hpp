@@ -45,8 +45,10 @@
 // unit, or, with HEADMIX_COMPILED, functions of the one unit with HEADMIX_IMPLEMENTATION.
 #ifdef HEADMIX_COMPILED
 #define HEADMIX_INLINE
+#elif defined(__GNUC__) && !defined(__CUDACC__)
+#define HEADMIX_INLINE [[gnu::cold]] inline
 #else
-/// Precedes the definition of a function in an *.ipp file.
+/// Precedes the definition of a function in an *.ipp file, which GCC and Clang optimise for size.
 #define HEADMIX_INLINE inline
 #endif
 

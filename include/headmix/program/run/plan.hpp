@@ -44,10 +44,15 @@ class Plan {
   [[nodiscard]] view<T> weights(std::size_t first, std::size_t n) const {
     return {reinterpret_cast<T*>(workspace_.data() + weights_) + first, 1, static_cast<Index>(n)};
   }
-  [[nodiscard]] std::span<int const> values_of_call(std::size_t c) const;
+  [[nodiscard]] std::span<int const> values_of_call(std::size_t c) const {
+    call_row const& row = program_->calls[c];
+    return program_->numbers.subspan(static_cast<std::size_t>(row.begin), static_cast<std::size_t>(row.values));
+  }
   /// The memory of value n, if that is a buffer.
   [[nodiscard]] std::span<std::byte const> memory_of(int n) const;
-  [[nodiscard]] std::span<std::byte> scratch_of(std::size_t c) const;
+  [[nodiscard]] std::span<std::byte> scratch_of(std::size_t c) const {
+    return workspace_.subspan(scratch_[c].offset, scratch_[c].bytes);
+  }
   /// Bytes of scratch memory that call c has, once a pass is planned.
   [[nodiscard]] std::size_t scratch_bytes(std::size_t c) const { return scratch_[c].bytes; }
   /// The buffers, in the order of the table; where they lie is known once a pass is planned.

@@ -97,19 +97,10 @@ HEADMIX_INLINE void Plan::check_output_gradients(untyped_view const& result, unt
   if (!same_extents(dy, result)) fail("dy has extents ", text(dy), ", the result has ", text(result));
 }
 
-HEADMIX_INLINE std::span<int const> Plan::values_of_call(std::size_t c) const {
-  call_row const& row = program_->calls[c];
-  return program_->numbers.subspan(static_cast<std::size_t>(row.begin), static_cast<std::size_t>(row.values));
-}
-
 HEADMIX_INLINE std::span<std::byte const> Plan::memory_of(int n) const {
   buffer const* const b = buffer_below(n);
   if (b == nullptr || !b->used) return {};
   return workspace_.subspan(b->offset, b->bytes);
-}
-
-HEADMIX_INLINE std::span<std::byte> Plan::scratch_of(std::size_t c) const {
-  return workspace_.subspan(scratch_[c].offset, scratch_[c].bytes);
 }
 
 HEADMIX_INLINE void Plan::find_lifetimes() {
