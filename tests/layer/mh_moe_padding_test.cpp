@@ -61,6 +61,39 @@ TEST_CASE("mh-moe padding: real rows have the results that they have without the
   for (std::size_t i = 0; i < 24; ++i)
     CHECK(close(p.gradients(L::network::W_up{})[i], q.gradients(Dense::network::W_up{})[i]));
 }
+namespace {
+
+/// The loss of a padded layer is z of a layer without padding over all rows.
+template <template <class, class...> class Layer>
+void check_z_with_padding() {
+  using L = Layer<loss::z_with_padding, padded>;
+  using Dense = Layer<loss::z>;
+  TestProgram<mh_moe_roots<L>> p(tokens_of(5), at<padded_tokens>(padded_rows));
+  TestProgram<mh_moe_roots<Dense>> q(tokens_of(padded_rows));
+  std::copy(real.begin(), real.end(), p.values(typename L::valid_rows{}).begin());
+  copy_weights(q, p);
+  for (Index i = 0; i < padded_rows; ++i) {
+    for (Index j = 0; j < 6; ++j) q.in(typename Dense::x{})(i, j) = p.in(typename L::x{})(i, j);
+  }
+  p.forward();
+  q.forward();
+  CHECK(
+      close(p.program.get(nth<0, typename L::losses>{})(0, 0), q.program.get(nth<0, typename Dense::losses>{})(0, 0)));
+}
+template <class Loss, class... Options>
+using parts_of_rows = MhMoe<6, 2, SoftmaxTopK<4, 2, Loss>, FeedForward<3>, no_head, no_merge, Options...>;
+template <class Loss, class... Options>
+using rows_of_a_head = MhMoe<6, 1, SoftmaxTopK<4, 2, Loss>, FeedForward<3>, no_merge, Options...>;
+template <class Loss, class... Options>
+using parts_of_a_head = MhMoe<6, 3, SoftmaxTopK<4, 2, Loss>, FeedForward<3>, head_bias, Options...>;
+
+}  // namespace
+
+TEST_CASE("mh-moe padding: z_with_padding counts rows of padding behind a head layer and in parts of rows") {
+  check_z_with_padding<parts_of_rows>();
+  check_z_with_padding<rows_of_a_head>();
+  check_z_with_padding<parts_of_a_head>();
+}
 TEST_CASE("mh-moe padding: gradients, also where no row is real") {
   using L = layer<padded>;
   for (Index const n : {5, 0}) {
