@@ -131,7 +131,7 @@ inline double drawn(Random const& random, std::size_t i, double scale) {
 
 template <class L, class Backend, class Mode>
 concept is_cross = requires {
-  requires contains < typename Module<L, Backend, Mode>::program_type::leaves,
+  requires detail::contains < typename Module<L, Backend, Mode>::program_type::leaves,
   typename L::context > ;
 };
 
