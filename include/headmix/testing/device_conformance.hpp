@@ -328,7 +328,7 @@ std::vector<typename F::output> run_call(typename Device::queue& queue, std::vec
   return found;
 }
 template <class T>
-std::vector<T> small_numbers(std::size_t n, int seed) {
+std::vector<T> small_numbers(std::size_t n, std::size_t seed) {
   std::vector<T> numbers;
   for (std::size_t i = 0; i < n; ++i) {
     numbers.push_back(static_cast<T>(static_cast<float>(static_cast<int>((i * 37 + i / 16 + seed) % 127) - 63)));
