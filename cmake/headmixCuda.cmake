@@ -30,6 +30,9 @@ endif()
 # no layer has a part in (headmix/backend/cuda/compiled.cuh), with the flags and CUDA_ARCHITECTURES of the project. The
 # device is Sm80 or Sm90a. Units of the language CUDA that link to it compile in half of the time.
 function(headmix_add_cuda_compiled target device)
+  if(NOT device MATCHES "^(Sm80|Sm90a)$")
+    message(FATAL_ERROR "headmix_add_cuda_compiled: expected the device Sm80 or Sm90a, found ${device}")
+  endif()
   set(units "program.cpp" "#define HEADMIX_IMPLEMENTATION\n#include <headmix/program/module.hpp>\n"
             "${device}.cu" "#include <headmix/headmix.cuh>\nHEADMIX_COMPILE_CUDA(headmix::${device})\n")
   foreach(scalar IN LISTS ARGN)

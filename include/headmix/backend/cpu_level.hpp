@@ -59,7 +59,7 @@ namespace detail {
 
 }  // namespace detail
 
-/// Whether this machine and its operating system run a level's instructions, at full speed.
+/// True if this machine and its operating system run a level's instructions, at full speed.
 [[nodiscard]] inline bool cpu_supports(cpu_level level) {
 #if defined(__x86_64__)
   bool const avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");

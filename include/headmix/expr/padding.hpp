@@ -34,6 +34,7 @@ inline constexpr bool lacks_padding<node<ops::matmul<K>, A, W>> = lacks_padding<
 template <Expr A, Expr B>
 inline constexpr bool lacks_padding<node<ops::add, A, B>> = lacks_padding<A>&& is_one_row<B>;
 
+/// with(X): the value with its padding; without(a): the rows of a, a value with padding, that are rows of X.
 template <class X>
 struct padding_of {
   static constexpr auto with(X x) { return x; }

@@ -261,7 +261,7 @@ class kernels {
 
 namespace detail {
 
-/// Whether the unit's flags have the instructions of a level.
+/// True if the unit's flags have the instructions of a level.
 consteval bool compiled_for(cpu_level level) {
 #if defined(HEADMIX_ISA_HAS_TILES)
   return level <= cpu_level::amx;

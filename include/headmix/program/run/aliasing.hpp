@@ -35,7 +35,7 @@ address_range addresses_of(view<T> const& v, std::size_t element) {
 struct position_difference {
   Index least, most, stride;
 };
-/// Whether sum of n_i stride_i = distance for differences n_i within their limits, which are not all 0 where
+/// True if sum of n_i stride_i = distance for differences n_i within their limits, which are not all 0 where
 /// `other_than_zero`.
 inline bool reaches(std::array<position_difference, 3> d, Index distance, bool other_than_zero) {
   auto const length = [](position_difference const& x) { return x.most - x.least; };

@@ -21,7 +21,7 @@ class RankSizes {
       : rules_(rules), rank_(rank), ranks_(ranks), agreed_(rules.size(), dynamic) {}
 
   [[nodiscard]] Index ranks() const { return ranks_; }
-  /// Whether the ranks have to tell each other sizes before a forward pass.
+  /// True if a size is a sum over ranks, which agree on it before a forward pass.
   [[nodiscard]] bool has_sums() const {
     return std::any_of(rules_.begin(), rules_.end(), [](size_rule const& r) { return is_sum(r); });
   }

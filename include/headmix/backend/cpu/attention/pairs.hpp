@@ -163,7 +163,7 @@ struct wide_operands {
   using keys = key_panels<T>;
   using values = value_panels<T>;
   using element = T;  ///< of the memory of keys and values
-  /// Whether exponentials overlap products of other rows.
+  /// True if exponentials overlap products of other rows.
   [[nodiscard]] static constexpr bool overlaps() { return false; }
   /// Lives during the products of a task.
   struct in_use {};

@@ -34,12 +34,12 @@ struct sum_block {
   return shape;
 }
 
-/// Whether rows choose so many of the experts that products of neighbouring rows may be joined to one deeper product.
+/// True if rows choose enough of the experts for products of neighbouring rows to be joined to one deeper product.
 template <class S>
 [[nodiscard]] bool may_join(Index slots_per_row, view<S const> const& w) {
   return !widens<S> && 2 * slots_per_row >= w.count;
 }
-/// Whether the weights are packed to scratch for joined products. Otherwise every task packs its panels on its stack,
+/// True if the weights are packed to scratch for joined products. Otherwise every task packs its panels on its stack,
 /// which takes less time than to write them to memory.
 template <class S>
 [[nodiscard]] bool packs_for_joins(Index slots, Index slots_per_row, view<S const> const& w) {

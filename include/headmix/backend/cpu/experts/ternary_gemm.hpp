@@ -251,7 +251,7 @@ using best_dots = dots_of_tiles;
 using best_dots = dots_of_vectors;
 #endif
 
-/// Whether the machine may lack the instructions of Dots.
+/// True if the machine may lack the instructions of Dots.
 template <class Dots>
 concept may_be_refused = requires {
   typename Dots::otherwise;

@@ -17,14 +17,14 @@ HEADMIX_QUIET_BOUNDS
 
 namespace headmix::cpu_kernels::inline HEADMIX_ISA {
 
-/// Whether this unit has dot products.
+/// True if this unit has dot products.
 #if defined(HEADMIX_ISA_HAS_DOTS)
 inline constexpr bool compiles_dot_products = true;
 #else
 inline constexpr bool compiles_dot_products = false;
 #endif
 
-/// Whether dot products are used: on AMD's CPUs, where they are twice as fast as multiply-adds of float, and with
+/// True if dot products are used: on AMD's CPUs, where they are twice as fast as multiply-adds of float, and with
 /// tiles. Intel's dot products run at half the speed of multiply-adds (bench/results/2026-11-24-bfloat16-cpu.md and
 /// 2026-11-23-bfloat16-cpu.md).
 [[nodiscard]] inline bool has_dot_products() {
@@ -38,10 +38,10 @@ inline constexpr bool compiles_dot_products = false;
 
 namespace detail {
 
-/// Whether numbers of S may be multiplied in pairs, by dot products: known at compile time.
+/// True if numbers of S may be multiplied in pairs, by dot products: known at compile time.
 template <class S>
 inline constexpr bool may_multiply_pairs = compiles_dot_products&& std::is_same_v<S, bfloat16>;
-/// Whether numbers of S are multiplied in pairs on this machine.
+/// True if numbers of S are multiplied in pairs on this machine.
 template <class S>
 [[nodiscard]] inline bool multiplies_pairs() {
   if constexpr (may_multiply_pairs<S>) {
@@ -51,11 +51,11 @@ template <class S>
   }
 }
 
-/// Whether numbers of S are floats that Products may round before they are multiplied: known at compile time.
+/// True if numbers of S are floats that Products may round before they are multiplied: known at compile time.
 template <class S, class Products>
 inline constexpr bool may_round = std::is_same_v<S, float>&& compiles_dot_products&& Products::passes > 0 &&
                                   (Products::passes == 1 || compiles_tiles);
-/// Whether Products rounds floats on this machine.
+/// True if Products rounds floats on this machine.
 template <class Products>
 [[nodiscard]] inline bool rounds_products() {
   return Products::passes == 1 ? has_dot_products() : Products::passes > 1 && has_tiles();

@@ -78,7 +78,7 @@ V shuffle(V const& a, V const& b) {
 #endif
 }
 
-/// Whether S is narrower than its accumulator type.
+/// True if S is narrower than its accumulator type.
 template <class S>
 inline constexpr bool widens = !std::is_same_v<S, accumulator_t<S>>;
 
@@ -144,7 +144,7 @@ inline void opaque(V& v) {
 #endif
 }
 
-/// Whether none of n numbers is infinite or NaN: the sum of all numbers times 0 is 0.
+/// True if none of n numbers is infinite or NaN: the sum of all numbers times 0 is 0.
 template <class T>
 [[nodiscard]] HEADMIX_WHOLE_VECTORS bool all_finite(T const* x, Index n) {
   constexpr Index several = 4;  // independent sums
@@ -163,7 +163,7 @@ template <class T>
   return all == T(0);
 }
 
-/// Whether Eigen has Op for packets of T as large as a register.
+/// True if Eigen has Op for packets of T as large as a register.
 template <class Op, class T>
 inline constexpr bool has_packets = bool(Eigen::internal::functor_traits<Op>::PacketAccess) &&
                                     sizeof(typename Eigen::internal::packet_traits<T>::type) == vector_bytes;

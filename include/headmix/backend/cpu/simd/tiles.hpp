@@ -20,7 +20,7 @@
 
 namespace headmix::cpu_kernels::inline HEADMIX_ISA {
 
-/// Whether this unit has products of tiles.
+/// True if this unit has products of tiles.
 #if defined(HEADMIX_ISA_HAS_TILES)
 inline constexpr bool compiles_tiles = true;
 #else
@@ -159,7 +159,7 @@ struct tile_unit {
 
 }  // namespace detail
 
-/// Whether products of bfloat16s use tiles: the unit has the instructions, and the system grants them to the process.
+/// True if products of bfloat16s use tiles: the unit has the instructions, and the system grants them to the process.
 [[nodiscard]] inline bool has_tiles() {
 #if defined(HEADMIX_ISA_HAS_TILES) && !defined(HEADMIX_EMULATE_TILES)
   static bool const granted = headmix::detail::grant_tiles();
@@ -169,7 +169,7 @@ struct tile_unit {
 #endif
 }
 
-/// Whether products of int8 use tiles: the unit and the processor have the instructions.
+/// True if products of int8 use tiles: the unit and the processor have the instructions.
 [[nodiscard]] inline bool has_byte_tiles() {
 #if defined(HEADMIX_EMULATE_TILES)
   return true;
