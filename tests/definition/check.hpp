@@ -188,8 +188,8 @@ Pass pass_of_layer(M& m, layer_options const& o, Case& c) {
   std::vector<T> context(c.arrays["context"].begin(), c.arrays["context"].end());
   if (context.empty()) c.arrays.erase("context");
   [[maybe_unused]] T const theta = static_cast<T>(o.rope_theta), cap = static_cast<T>(dynamic_cap);
-  if constexpr (contains<leaves, rope<dynamic>::theta>) m.program().bind(rope<dynamic>::theta{}, {&theta, 1, 1});
-  if constexpr (contains<leaves, soft_cap<dynamic>::cap>) m.program().bind(soft_cap<dynamic>::cap{}, {&cap, 1, 1});
+  if constexpr (detail::contains<leaves, rope<dynamic>::theta>) m.program().bind(rope<dynamic>::theta{}, {&theta, 1, 1});
+  if constexpr (detail::contains<leaves, soft_cap<dynamic>::cap>) m.program().bind(soft_cap<dynamic>::cap{}, {&cap, 1, 1});
   [[maybe_unused]] std::vector<Int> given;
   for (Sequence const& s : c.setting.sequences) given.push_back(static_cast<Int>(s.given_expert));
   if constexpr (requires { typename L::of::expert; }) {
@@ -200,7 +200,7 @@ Pass pass_of_layer(M& m, layer_options const& o, Case& c) {
   view<T const> const x_rows(x.data(), c.queries.rows(), o.width), dy_rows(dy.data(), c.queries.rows(), o.width);
   constexpr bool is_cross = [] {
     if constexpr (requires { typename L::context; }) {
-      return contains<leaves, typename L::context>;
+      return detail::contains<leaves, typename L::context>;
     } else {
       return false;
     }
