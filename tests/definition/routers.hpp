@@ -141,10 +141,14 @@ inline Route query_norm(layer_options const& o, std::vector<Row> const& queries)
     std::vector<Count> index;
     Row gate;
     for (Count i = 0; i < o.shared; ++i) index.push_back(i), gate.push_back(1);
-    for (Count i = 0; i < o.routed; ++i) {
+    std::vector<Count> listed = chosen;  // the best one first
+    if (!o.estimates_active) {
+      listed.clear();
+      for (Count i = 0; i < o.routed; ++i) listed.push_back(i);
+    }
+    for (Count const i : listed) {
       bool is_chosen = false;
       for (Count const c : chosen) is_chosen = is_chosen || c == i;
-      if (!is_chosen && o.estimates_active) continue;
       index.push_back(o.shared + i);
       gate.push_back(straight_through(is_chosen ? 1 : 0, p[static_cast<std::size_t>(i)]));
     }
