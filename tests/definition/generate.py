@@ -106,10 +106,10 @@ ROUTER_FACTORS = {
         ],
     },
     "two_stage": {
-        "stages": [V("1 and 2 of 3", ["1", "3", "2"], ".top_k = 2, .shared = 1, .routed = 3"),
-                   V("2 and 1 of 2", ["2", "2", "1"], ".top_k = 1, .shared = 2, .routed = 2"),
-                   V("2 of 4", ["0", "4", "2"], ".top_k = 2, .shared = 0, .routed = 4"),
-                   V("all 4 shared", ["4", "0", "0"], ".top_k = 0, .shared = 4, .routed = 0")],
+        "stages": [V("1 and 2 of 5", ["1", "5", "2"], ".top_k = 2, .shared = 1, .routed = 5"),
+                   V("2 and 1 of 4", ["2", "4", "1"], ".top_k = 1, .shared = 2, .routed = 4"),
+                   V("2 of 6", ["0", "6", "2"], ".top_k = 2, .shared = 0, .routed = 6"),
+                   V("all 6 shared", ["6", "0", "0"], ".top_k = 0, .shared = 6, .routed = 0")],
         "scaling": [V("scaling::unit_mean"), V("scaling::paper", ["scaling::paper"], ".paper_scaling = true")],
         "stage_losses": [
             V("default loss", [], ".losses = {loss_kind::head_balance}"),
@@ -119,9 +119,9 @@ ROUTER_FACTORS = {
         ],
     },
     "query_norm": {
-        "norms": [V("2 and 1 of 2", ["2", "2", "1"], ".top_k = 1, .shared = 2, .routed = 2"),
-                  V("2 of 4", ["0", "4", "2"], ".top_k = 2, .shared = 0, .routed = 4"),
-                  V("1 and 2 of 3", ["1", "3", "2"], ".top_k = 2, .shared = 1, .routed = 3")],
+        "norms": [V("4 and 1 of 2", ["4", "2", "1"], ".top_k = 1, .shared = 4, .routed = 2"),
+                  V("2 of 6", ["0", "6", "2"], ".top_k = 2, .shared = 0, .routed = 6"),
+                  V("1 and 3 of 5", ["1", "5", "3"], ".top_k = 3, .shared = 1, .routed = 5")],
         "estimator": [V("estimator::all"), V("estimator::active", ["estimator::active"], ".estimates_active = true")],
         "norm_losses": [
             V("default loss", [], ".losses = {loss_kind::head_balance}"),
@@ -137,6 +137,10 @@ ROUTER_DATA = {
     "query_norm": ".router = router_kind::query_norm",
     "loss_free": ".router = router_kind::loss_free",
 }
+
+
+def written(template, *arguments):
+    return template + "<" + ", ".join(arguments) + ">"
 
 
 def with_routers(factors, forbidden, kinds):
@@ -155,17 +159,17 @@ def with_routers(factors, forbidden, kinds):
         why = "headmix: TwoStage<shared, 0, 0> takes none of load_balance, first_choice_balance, head_balance, " \
               "head_balance_unscaled and z: all heads are on, so there is no choice to balance; leave the loss out"
         for value in ("load_balance, z", "first_choice_balance, head_balance_unscaled"):
-            forbidden[("stages", "all 4 shared"), ("stage_losses", value)] = why
+            forbidden[("stages", "all 6 shared"), ("stage_losses", value)] = why
 
 
-def router_type(c, experts=4):
+def router_type(c, experts):
     kind = c["router"].name
     if kind == "loss_free":
         return f"LossFreeTopK<{experts}, 2>"
     types = [t for name in ROUTER_FACTORS[kind] for t in c[name].types]
     if kind == "softmax":
-        return "SoftmaxTopK<" + ", ".join([str(experts), c["top_k"].name[4:]] + types) + ">"
-    return ("TwoStage<" if kind == "two_stage" else "QueryNorm<") + ", ".join(types) + ">"
+        return written("SoftmaxTopK", str(experts), c["top_k"].name[4:], *types)
+    return written("TwoStage" if kind == "two_stage" else "QueryNorm", *types)
 
 
 def attention(factors):
@@ -212,8 +216,8 @@ def multi_head():
     attention(factors)
     factors["scores"], factors["image"] = SCORES, IMAGES
     own = list(factors)
-    return factors, forbidden, own, lambda c, options: "MultiHead<" + ", ".join(["6", "4", "4"] + options) + ">", \
-        ".family = family::multi_head", "headmix/layer/multi_head.hpp"
+    return factors, forbidden, own, lambda c, options: written("MultiHead", "6", "6", "4", *options), \
+        ".family = family::multi_head, .heads = 6", "headmix/layer/multi_head.hpp"
 
 
 def moh():
@@ -223,8 +227,8 @@ def moh():
     factors["projections"] = [V("chosen"), V("dense_projections", ["dense_projections"], ".dense_projections = true")]
     own = list(factors)
     with_routers(factors, forbidden, ["softmax", "two_stage", "query_norm", "loss_free"])
-    return factors, forbidden, own, lambda c, options: "Moh<" + ", ".join(["6", "4", router_type(c)] + options) + ">", \
-        ".family = family::moh", "headmix/layer/moh.hpp"
+    return factors, forbidden, own, lambda c, options: written("Moh", "6", "4", router_type(c, 6), *options), \
+        ".family = family::moh, .heads = 6, .experts = 6", "headmix/layer/moh.hpp"
 
 
 def moa():
@@ -232,8 +236,8 @@ def moa():
     attention(factors)
     own = list(factors)
     with_routers(factors, forbidden, ["softmax", "two_stage", "loss_free"])
-    return factors, forbidden, own, lambda c, options: "Moa<" + ", ".join(["6", "4", router_type(c)] + options) + ">", \
-        ".family = family::moa", "headmix/layer/moa.hpp"
+    return factors, forbidden, own, lambda c, options: written("Moa", "6", "4", router_type(c, 5), *options), \
+        ".family = family::moa, .experts = 5", "headmix/layer/moa.hpp"
 
 
 def mae():
@@ -252,11 +256,11 @@ def mae():
     ] + [V("mean", [], ".program = program_kind::mean")]
 
     def layer(c, options):
-        name = "Mae<" + ", ".join(["6", "4", "4"] + options) + ">"
+        name = written("Mae", "6", "5", "4", *options)
         p = c["program"].name
         return name if p == "mixture" else name + "::mean" if p == "mean" else f"{name}::expert<{p}>"
 
-    return factors, forbidden, own, layer, ".family = family::mae", "headmix/layer/mae.hpp"
+    return factors, forbidden, own, layer, ".family = family::mae, .heads = 5", "headmix/layer/mae.hpp"
 
 
 def mh_moe():
@@ -294,15 +298,16 @@ def mh_moe():
         forbidden[("split", "Smoe"), (name, other)] = None
 
     def layer(c, options):
-        expert = "FeedForward<" + ", ".join(["3"] + c["activation"].types + c["weights"].types) + ">"
+        expert = written("FeedForward", "3", *c["activation"].types, *c["weights"].types)
         if c["split"].name == "Smoe":
             options = [t for t in options if t not in ("no_head", "no_merge")]
-            return "Smoe<" + ", ".join(["6", router_type(c), expert] + options) + ">"
-        return "MhMoe<" + ", ".join(["6", c["split"].data.split(" = ")[1][0], router_type(c), expert] + options) + ">"
+            return written("Smoe", "6", router_type(c, 5), expert, *options)
+        return written("MhMoe", "6", c["split"].data.split(" = ")[1][0], router_type(c, 5), expert, *options)
 
-    return factors, forbidden, own, layer, ".family = family::mh_moe", "headmix/layer/smoe.hpp"
+    return factors, forbidden, own, layer, ".family = family::mh_moe, .experts = 5", "headmix/layer/smoe.hpp"
 
 
+# Numbers of heads and experts are no powers of two, where the two kinds of slopes of ALiBi are equal.
 LAYERS = {"moa": moa, "moh": moh, "multi_head": multi_head, "mh_moe": mh_moe, "mae": mae}
 
 
@@ -422,7 +427,7 @@ def data_of(c, layer_data):
         text = v.data
         if name == "pool" and v.name == "default pool":
             text = default_pool(c)
-        if name == "stage_losses" and v.name == "default loss" and c["stages"].name == "all 4 shared":
+        if name == "stage_losses" and v.name == "default loss" and c["stages"].name == "all 6 shared":
             text = ".losses = {}"
         if name in ("no_head", "no_merge") and c["split"].name == "Smoe":
             text = ""
@@ -436,12 +441,12 @@ def data_of(c, layer_data):
 
 
 # The order of members of layer_options, in which designated initialisers stand.
-MEMBERS = ["family", "mask", "query_bias", "key_bias", "value_bias", "output_bias", "kv_heads", "context_width",
-           "padded", "rope_theta", "scores", "image_height", "image_width", "trained_height", "trained_width", "maps",
-           "probability_dropout", "output_dropout", "dense_projections", "router", "top_k", "shared", "routed", "gating",
-           "noise", "noise_floor", "sampled", "paper_scaling", "estimates_active", "losses", "left_out", "gate_dim",
-           "pool", "program", "split", "head", "merge", "head_bias", "merge_bias", "residual", "expert",
-           "shared_expert", "capacity", "capacity_rows"]
+MEMBERS = ["family", "heads", "mask", "query_bias", "key_bias", "value_bias", "output_bias", "kv_heads",
+           "context_width", "padded", "rope_theta", "scores", "image_height", "image_width", "trained_height",
+           "trained_width", "maps", "probability_dropout", "output_dropout", "dense_projections", "router", "experts",
+           "top_k", "shared", "routed", "gating", "noise", "noise_floor", "sampled", "paper_scaling",
+           "estimates_active", "losses", "left_out", "gate_dim", "pool", "program", "split", "head", "merge",
+           "head_bias", "merge_bias", "residual", "expert", "shared_expert", "capacity", "capacity_rows"]
 
 
 def split_members(text):

@@ -10,10 +10,10 @@ namespace headmix::definition::mae_0 {
 
 struct configuration_0 {
   static constexpr char const* name = "mae 0";
-  using layer = Mae<6, 4, 4, context_dim<5>, padded, output_dropout<1, 4>, soft_cap<2>, probability_dropout<1, 4>,
+  using layer = Mae<6, 5, 4, context_dim<5>, padded, output_dropout<1, 4>, soft_cap<2>, probability_dropout<1, 4>,
       rope<>, learned_gain>;
   static layer_options options() {
-    return {.family = family::mae, .context_width = 5, .padded = true, .rope_theta = 10000,
+    return {.family = family::mae, .heads = 5, .context_width = 5, .padded = true, .rope_theta = 10000,
             .maps = {{map_kind::soft_cap, 2}, {map_kind::learned_gain}}, .probability_dropout = 0.25,
             .output_dropout = 0.25, .pool = pool_kind::all};
   }
@@ -23,10 +23,10 @@ TEST_CASE("definition: mae 0, Cpu<float>") { check<configuration_0, Cpu<float>>(
 
 struct configuration_1 {
   static constexpr char const* name = "mae 1";
-  using layer = Mae<6, 4, 4, pool::all, gate_dim<5>, left_out_heads<2>, geometric_alibi, output_bias,
+  using layer = Mae<6, 5, 4, pool::all, gate_dim<5>, left_out_heads<2>, geometric_alibi, output_bias,
       place_and_head>::expert<choice::uniform>;
   static layer_options options() {
-    return {.family = family::mae, .output_bias = true, .maps = {{map_kind::geometric_alibi},
+    return {.family = family::mae, .heads = 5, .output_bias = true, .maps = {{map_kind::geometric_alibi},
             {map_kind::place_and_head}}, .left_out = 2, .gate_dim = 5, .pool = pool_kind::all,
             .program = program_kind::uniform};
   }
@@ -35,10 +35,10 @@ TEST_CASE("definition: mae 1") { check<configuration_1>(); }
 
 struct configuration_2 {
   static constexpr char const* name = "mae 2";
-  using layer = Mae<6, 4, 4, rope<dynamic>, gate_dim<5>, pool::window<2>, causal, padded, left_out_heads<2>,
+  using layer = Mae<6, 5, 4, rope<dynamic>, gate_dim<5>, pool::window<2>, causal, padded, left_out_heads<2>,
       output_dropout<1, 4>, alibi, soft_cap<dynamic>>::expert<choice::drawn>;
   static layer_options options() {
-    return {.family = family::mae, .mask = mask_kind::causal, .padded = true, .rope_theta = 50,
+    return {.family = family::mae, .heads = 5, .mask = mask_kind::causal, .padded = true, .rope_theta = 50,
             .maps = {{map_kind::alibi}, {map_kind::soft_cap, 1.5}}, .output_dropout = 0.25, .left_out = 2,
             .gate_dim = 5, .pool = pool_kind::window, .program = program_kind::drawn};
   }
@@ -47,10 +47,10 @@ TEST_CASE("definition: mae 2") { check<configuration_2>(); }
 
 struct configuration_3 {
   static constexpr char const* name = "mae 3";
-  using layer = Mae<6, 4, 4, context_dim<5>, causal, learned_slope, pool::prefix, probability_dropout<1, 4>,
+  using layer = Mae<6, 5, 4, context_dim<5>, causal, learned_slope, pool::prefix, probability_dropout<1, 4>,
       rope<dynamic>, output_bias, place_and_head, soft_cap<5, 2>>::expert<choice::given>;
   static layer_options options() {
-    return {.family = family::mae, .mask = mask_kind::causal, .output_bias = true, .context_width = 5,
+    return {.family = family::mae, .heads = 5, .mask = mask_kind::causal, .output_bias = true, .context_width = 5,
             .rope_theta = 50, .maps = {{map_kind::learned_slope}, {map_kind::place_and_head}, {map_kind::soft_cap,
             2.5}}, .probability_dropout = 0.25, .pool = pool_kind::prefix, .program = program_kind::given};
   }
@@ -59,10 +59,10 @@ TEST_CASE("definition: mae 3") { check<configuration_3>(); }
 
 struct configuration_4 {
   static constexpr char const* name = "mae 4";
-  using layer = Mae<6, 4, 4, probability_dropout<1, 4>, pool::all, sliding_window<3>, output_dropout<1, 4>, padded,
+  using layer = Mae<6, 5, 4, probability_dropout<1, 4>, pool::all, sliding_window<3>, output_dropout<1, 4>, padded,
       geometric_alibi, context_dim<5>>::mean;
   static layer_options options() {
-    return {.family = family::mae, .mask = mask_kind::window, .context_width = 5, .padded = true,
+    return {.family = family::mae, .heads = 5, .mask = mask_kind::window, .context_width = 5, .padded = true,
             .maps = {{map_kind::geometric_alibi}}, .probability_dropout = 0.25, .output_dropout = 0.25,
             .pool = pool_kind::all, .program = program_kind::mean};
   }
@@ -71,10 +71,10 @@ TEST_CASE("definition: mae 4") { check<configuration_4>(); }
 
 struct configuration_5 {
   static constexpr char const* name = "mae 5";
-  using layer = Mae<6, 4, 4, gate_dim<5>, sliding_window<3>, rope<>, soft_cap<2>, output_bias, left_out_heads<2>,
+  using layer = Mae<6, 5, 4, gate_dim<5>, sliding_window<3>, rope<>, soft_cap<2>, output_bias, left_out_heads<2>,
       learned_slope, learned_gain>::expert<choice::best>;
   static layer_options options() {
-    return {.family = family::mae, .mask = mask_kind::window, .output_bias = true, .rope_theta = 10000,
+    return {.family = family::mae, .heads = 5, .mask = mask_kind::window, .output_bias = true, .rope_theta = 10000,
             .maps = {{map_kind::soft_cap, 2}, {map_kind::learned_slope}, {map_kind::learned_gain}}, .left_out = 2,
             .gate_dim = 5, .pool = pool_kind::all, .program = program_kind::best};
   }
@@ -83,23 +83,23 @@ TEST_CASE("definition: mae 5") { check<configuration_5>(); }
 
 struct configuration_6 {
   static constexpr char const* name = "mae 6";
-  using layer = Mae<6, 4, 4, soft_cap<5, 2>, pool::prefix, gate_dim<5>, left_out_heads<2>, first_and_latest_keys>;
+  using layer = Mae<6, 5, 4, soft_cap<5, 2>, pool::prefix, gate_dim<5>, left_out_heads<2>, first_and_latest_keys>;
   static layer_options options() {
-    return {.family = family::mae, .mask = mask_kind::first_and_latest, .maps = {{map_kind::soft_cap, 2.5}},
-            .left_out = 2, .gate_dim = 5, .pool = pool_kind::prefix};
+    return {.family = family::mae, .heads = 5, .mask = mask_kind::first_and_latest, .maps = {{map_kind::soft_cap,
+            2.5}}, .left_out = 2, .gate_dim = 5, .pool = pool_kind::prefix};
   }
 };
 TEST_CASE("definition: mae 6") { check<configuration_6>(); }
 
 struct configuration_7 {
   static constexpr char const* name = "mae 7";
-  using layer = Mae<6, 4, 4, pool::window<2>, probability_dropout<1, 4>, padded, first_and_latest_keys, context_dim<5>,
+  using layer = Mae<6, 5, 4, pool::window<2>, probability_dropout<1, 4>, padded, first_and_latest_keys, context_dim<5>,
       alibi, rope<>, output_bias, place_and_head, soft_cap<dynamic>>::expert<choice::uniform>;
   static layer_options options() {
-    return {.family = family::mae, .mask = mask_kind::first_and_latest, .output_bias = true, .context_width = 5,
-            .padded = true, .rope_theta = 10000, .maps = {{map_kind::alibi}, {map_kind::place_and_head},
-            {map_kind::soft_cap, 1.5}}, .probability_dropout = 0.25, .pool = pool_kind::window,
-            .program = program_kind::uniform};
+    return {.family = family::mae, .heads = 5, .mask = mask_kind::first_and_latest, .output_bias = true,
+            .context_width = 5, .padded = true, .rope_theta = 10000, .maps = {{map_kind::alibi},
+            {map_kind::place_and_head}, {map_kind::soft_cap, 1.5}}, .probability_dropout = 0.25,
+            .pool = pool_kind::window, .program = program_kind::uniform};
   }
 };
 TEST_CASE("definition: mae 7") { check<configuration_7>(); }

@@ -10,10 +10,10 @@ namespace headmix::definition::mae_1 {
 
 struct configuration_8 {
   static constexpr char const* name = "mae 8";
-  using layer = Mae<6, 4, 4, neighbouring_keys, output_dropout<1, 4>, learned_slope, padded, probability_dropout<1, 4>,
+  using layer = Mae<6, 5, 4, neighbouring_keys, output_dropout<1, 4>, learned_slope, padded, probability_dropout<1, 4>,
       pool::window<2>, gate_dim<5>, context_dim<5>, left_out_heads<2>, learned_gain>::expert<choice::given>;
   static layer_options options() {
-    return {.family = family::mae, .mask = mask_kind::neighbours, .context_width = 5, .padded = true,
+    return {.family = family::mae, .heads = 5, .mask = mask_kind::neighbours, .context_width = 5, .padded = true,
             .maps = {{map_kind::learned_slope}, {map_kind::learned_gain}}, .probability_dropout = 0.25,
             .output_dropout = 0.25, .left_out = 2, .gate_dim = 5, .pool = pool_kind::window,
             .program = program_kind::given};
@@ -24,10 +24,10 @@ TEST_CASE("definition: mae 8, Cpu<float>") { check<configuration_8, Cpu<float>>(
 
 struct configuration_9 {
   static constexpr char const* name = "mae 9";
-  using layer = Mae<6, 4, 4, geometric_alibi, output_dropout<1, 4>, neighbouring_keys, output_bias, rope<>,
+  using layer = Mae<6, 5, 4, geometric_alibi, output_dropout<1, 4>, neighbouring_keys, output_bias, rope<>,
       pool::prefix, learned_gain, soft_cap<5, 2>>::expert<choice::drawn>;
   static layer_options options() {
-    return {.family = family::mae, .mask = mask_kind::neighbours, .output_bias = true, .rope_theta = 10000,
+    return {.family = family::mae, .heads = 5, .mask = mask_kind::neighbours, .output_bias = true, .rope_theta = 10000,
             .maps = {{map_kind::geometric_alibi}, {map_kind::learned_gain}, {map_kind::soft_cap, 2.5}},
             .output_dropout = 0.25, .pool = pool_kind::prefix, .program = program_kind::drawn};
   }
@@ -36,21 +36,22 @@ TEST_CASE("definition: mae 9") { check<configuration_9>(); }
 
 struct configuration_10 {
   static constexpr char const* name = "mae 10";
-  using layer = Mae<6, 4, 4, left_out_heads<2>, output_bias, learned_gain, pool::window<2>, rope<dynamic>,
+  using layer = Mae<6, 5, 4, left_out_heads<2>, output_bias, learned_gain, pool::window<2>, rope<dynamic>,
       soft_cap<dynamic>>::mean;
   static layer_options options() {
-    return {.family = family::mae, .output_bias = true, .rope_theta = 50, .maps = {{map_kind::learned_gain},
-            {map_kind::soft_cap, 1.5}}, .left_out = 2, .pool = pool_kind::window, .program = program_kind::mean};
+    return {.family = family::mae, .heads = 5, .output_bias = true, .rope_theta = 50,
+            .maps = {{map_kind::learned_gain}, {map_kind::soft_cap, 1.5}}, .left_out = 2, .pool = pool_kind::window,
+            .program = program_kind::mean};
   }
 };
 TEST_CASE("definition: mae 10") { check<configuration_10>(); }
 
 struct configuration_11 {
   static constexpr char const* name = "mae 11";
-  using layer = Mae<6, 4, 4, gate_dim<5>, padded, output_dropout<1, 4>, causal, context_dim<5>, probability_dropout<1,
+  using layer = Mae<6, 5, 4, gate_dim<5>, padded, output_dropout<1, 4>, causal, context_dim<5>, probability_dropout<1,
       4>, soft_cap<2>, geometric_alibi, place_and_head>::expert<choice::best>;
   static layer_options options() {
-    return {.family = family::mae, .mask = mask_kind::causal, .context_width = 5, .padded = true,
+    return {.family = family::mae, .heads = 5, .mask = mask_kind::causal, .context_width = 5, .padded = true,
             .maps = {{map_kind::soft_cap, 2}, {map_kind::geometric_alibi}, {map_kind::place_and_head}},
             .probability_dropout = 0.25, .output_dropout = 0.25, .gate_dim = 5, .pool = pool_kind::prefix,
             .program = program_kind::best};
@@ -60,10 +61,10 @@ TEST_CASE("definition: mae 11") { check<configuration_11>(); }
 
 struct configuration_12 {
   static constexpr char const* name = "mae 12";
-  using layer = Mae<6, 4, 4, left_out_heads<2>, pool::all, output_dropout<1, 4>, gate_dim<5>, probability_dropout<1,
+  using layer = Mae<6, 5, 4, left_out_heads<2>, pool::all, output_dropout<1, 4>, gate_dim<5>, probability_dropout<1,
       4>, causal, output_bias, rope<>>::expert<choice::given>;
   static layer_options options() {
-    return {.family = family::mae, .mask = mask_kind::causal, .output_bias = true, .rope_theta = 10000,
+    return {.family = family::mae, .heads = 5, .mask = mask_kind::causal, .output_bias = true, .rope_theta = 10000,
             .probability_dropout = 0.25, .output_dropout = 0.25, .left_out = 2, .gate_dim = 5, .pool = pool_kind::all,
             .program = program_kind::given};
   }
@@ -72,10 +73,10 @@ TEST_CASE("definition: mae 12") { check<configuration_12>(); }
 
 struct configuration_13 {
   static constexpr char const* name = "mae 13";
-  using layer = Mae<6, 4, 4, sliding_window<3>, context_dim<5>, output_bias, rope<dynamic>, pool::prefix,
+  using layer = Mae<6, 5, 4, sliding_window<3>, context_dim<5>, output_bias, rope<dynamic>, pool::prefix,
       alibi>::expert<choice::best>;
   static layer_options options() {
-    return {.family = family::mae, .mask = mask_kind::window, .output_bias = true, .context_width = 5,
+    return {.family = family::mae, .heads = 5, .mask = mask_kind::window, .output_bias = true, .context_width = 5,
             .rope_theta = 50, .maps = {{map_kind::alibi}}, .pool = pool_kind::prefix, .program = program_kind::best};
   }
 };
@@ -83,10 +84,10 @@ TEST_CASE("definition: mae 13") { check<configuration_13>(); }
 
 struct configuration_14 {
   static constexpr char const* name = "mae 14";
-  using layer = Mae<6, 4, 4, context_dim<5>, first_and_latest_keys, padded, pool::all, soft_cap<2>,
+  using layer = Mae<6, 5, 4, context_dim<5>, first_and_latest_keys, padded, pool::all, soft_cap<2>,
       probability_dropout<1, 4>, output_dropout<1, 4>, rope<dynamic>, alibi, learned_gain>::expert<choice::drawn>;
   static layer_options options() {
-    return {.family = family::mae, .mask = mask_kind::first_and_latest, .context_width = 5, .padded = true,
+    return {.family = family::mae, .heads = 5, .mask = mask_kind::first_and_latest, .context_width = 5, .padded = true,
             .rope_theta = 50, .maps = {{map_kind::soft_cap, 2}, {map_kind::alibi}, {map_kind::learned_gain}},
             .probability_dropout = 0.25, .output_dropout = 0.25, .pool = pool_kind::all,
             .program = program_kind::drawn};
@@ -96,11 +97,11 @@ TEST_CASE("definition: mae 14") { check<configuration_14>(); }
 
 struct configuration_15 {
   static constexpr char const* name = "mae 15";
-  using layer = Mae<6, 4, 4, context_dim<5>, alibi, padded, probability_dropout<1, 4>, rope<dynamic>,
+  using layer = Mae<6, 5, 4, context_dim<5>, alibi, padded, probability_dropout<1, 4>, rope<dynamic>,
       neighbouring_keys, soft_cap<5, 2>>::expert<choice::uniform>;
   static layer_options options() {
-    return {.family = family::mae, .mask = mask_kind::neighbours, .context_width = 5, .padded = true, .rope_theta = 50,
-            .maps = {{map_kind::alibi}, {map_kind::soft_cap, 2.5}}, .probability_dropout = 0.25,
+    return {.family = family::mae, .heads = 5, .mask = mask_kind::neighbours, .context_width = 5, .padded = true,
+            .rope_theta = 50, .maps = {{map_kind::alibi}, {map_kind::soft_cap, 2.5}}, .probability_dropout = 0.25,
             .pool = pool_kind::all, .program = program_kind::uniform};
   }
 };

@@ -10,10 +10,10 @@ namespace headmix::definition::mae_2 {
 
 struct configuration_16 {
   static constexpr char const* name = "mae 16";
-  using layer = Mae<6, 4, 4, output_bias, left_out_heads<2>, padded, alibi, pool::prefix,
+  using layer = Mae<6, 5, 4, output_bias, left_out_heads<2>, padded, alibi, pool::prefix,
       soft_cap<dynamic>>::expert<choice::given>;
   static layer_options options() {
-    return {.family = family::mae, .output_bias = true, .padded = true, .maps = {{map_kind::alibi},
+    return {.family = family::mae, .heads = 5, .output_bias = true, .padded = true, .maps = {{map_kind::alibi},
             {map_kind::soft_cap, 1.5}}, .left_out = 2, .pool = pool_kind::prefix, .program = program_kind::given};
   }
 };
@@ -22,10 +22,10 @@ TEST_CASE("definition: mae 16, Cpu<float>") { check<configuration_16, Cpu<float>
 
 struct configuration_17 {
   static constexpr char const* name = "mae 17";
-  using layer = Mae<6, 4, 4, learned_slope, probability_dropout<1, 4>, gate_dim<5>, context_dim<5>, rope<dynamic>,
+  using layer = Mae<6, 5, 4, learned_slope, probability_dropout<1, 4>, gate_dim<5>, context_dim<5>, rope<dynamic>,
       output_bias, pool::all, place_and_head, soft_cap<dynamic>>;
   static layer_options options() {
-    return {.family = family::mae, .output_bias = true, .context_width = 5, .rope_theta = 50,
+    return {.family = family::mae, .heads = 5, .output_bias = true, .context_width = 5, .rope_theta = 50,
             .maps = {{map_kind::learned_slope}, {map_kind::place_and_head}, {map_kind::soft_cap, 1.5}},
             .probability_dropout = 0.25, .gate_dim = 5, .pool = pool_kind::all};
   }
@@ -34,21 +34,22 @@ TEST_CASE("definition: mae 17") { check<configuration_17>(); }
 
 struct configuration_18 {
   static constexpr char const* name = "mae 18";
-  using layer = Mae<6, 4, 4, sliding_window<3>, place_and_head, context_dim<5>,
+  using layer = Mae<6, 5, 4, sliding_window<3>, place_and_head, context_dim<5>,
       left_out_heads<2>>::expert<choice::drawn>;
   static layer_options options() {
-    return {.family = family::mae, .mask = mask_kind::window, .context_width = 5, .maps = {{map_kind::place_and_head}},
-            .left_out = 2, .pool = pool_kind::all, .program = program_kind::drawn};
+    return {.family = family::mae, .heads = 5, .mask = mask_kind::window, .context_width = 5,
+            .maps = {{map_kind::place_and_head}}, .left_out = 2, .pool = pool_kind::all,
+            .program = program_kind::drawn};
   }
 };
 TEST_CASE("definition: mae 18") { check<configuration_18>(); }
 
 struct configuration_19 {
   static constexpr char const* name = "mae 19";
-  using layer = Mae<6, 4, 4, gate_dim<5>, first_and_latest_keys, rope<dynamic>, output_dropout<1, 4>, geometric_alibi,
+  using layer = Mae<6, 5, 4, gate_dim<5>, first_and_latest_keys, rope<dynamic>, output_dropout<1, 4>, geometric_alibi,
       probability_dropout<1, 4>, place_and_head, soft_cap<dynamic>>::mean;
   static layer_options options() {
-    return {.family = family::mae, .mask = mask_kind::first_and_latest, .rope_theta = 50,
+    return {.family = family::mae, .heads = 5, .mask = mask_kind::first_and_latest, .rope_theta = 50,
             .maps = {{map_kind::geometric_alibi}, {map_kind::place_and_head}, {map_kind::soft_cap, 1.5}},
             .probability_dropout = 0.25, .output_dropout = 0.25, .gate_dim = 5, .pool = pool_kind::all,
             .program = program_kind::mean};
@@ -58,10 +59,10 @@ TEST_CASE("definition: mae 19") { check<configuration_19>(); }
 
 struct configuration_20 {
   static constexpr char const* name = "mae 20";
-  using layer = Mae<6, 4, 4, context_dim<5>, first_and_latest_keys, output_dropout<1, 4>, soft_cap<2>, pool::prefix,
+  using layer = Mae<6, 5, 4, context_dim<5>, first_and_latest_keys, output_dropout<1, 4>, soft_cap<2>, pool::prefix,
       left_out_heads<2>, learned_slope>::expert<choice::uniform>;
   static layer_options options() {
-    return {.family = family::mae, .mask = mask_kind::first_and_latest, .context_width = 5,
+    return {.family = family::mae, .heads = 5, .mask = mask_kind::first_and_latest, .context_width = 5,
             .maps = {{map_kind::soft_cap, 2}, {map_kind::learned_slope}}, .output_dropout = 0.25, .left_out = 2,
             .pool = pool_kind::prefix, .program = program_kind::uniform};
   }
@@ -70,10 +71,10 @@ TEST_CASE("definition: mae 20") { check<configuration_20>(); }
 
 struct configuration_21 {
   static constexpr char const* name = "mae 21";
-  using layer = Mae<6, 4, 4, place_and_head, output_dropout<1, 4>, rope<>, pool::all, neighbouring_keys, padded,
+  using layer = Mae<6, 5, 4, place_and_head, output_dropout<1, 4>, rope<>, pool::all, neighbouring_keys, padded,
       soft_cap<5, 2>>::expert<choice::best>;
   static layer_options options() {
-    return {.family = family::mae, .mask = mask_kind::neighbours, .padded = true, .rope_theta = 10000,
+    return {.family = family::mae, .heads = 5, .mask = mask_kind::neighbours, .padded = true, .rope_theta = 10000,
             .maps = {{map_kind::place_and_head}, {map_kind::soft_cap, 2.5}}, .output_dropout = 0.25,
             .pool = pool_kind::all, .program = program_kind::best};
   }
@@ -82,10 +83,10 @@ TEST_CASE("definition: mae 21") { check<configuration_21>(); }
 
 struct configuration_22 {
   static constexpr char const* name = "mae 22";
-  using layer = Mae<6, 4, 4, causal, rope<>, pool::prefix, output_bias, gate_dim<5>, learned_slope,
+  using layer = Mae<6, 5, 4, causal, rope<>, pool::prefix, output_bias, gate_dim<5>, learned_slope,
       probability_dropout<1, 4>, learned_gain, soft_cap<5, 2>>::mean;
   static layer_options options() {
-    return {.family = family::mae, .mask = mask_kind::causal, .output_bias = true, .rope_theta = 10000,
+    return {.family = family::mae, .heads = 5, .mask = mask_kind::causal, .output_bias = true, .rope_theta = 10000,
             .maps = {{map_kind::learned_slope}, {map_kind::learned_gain}, {map_kind::soft_cap, 2.5}},
             .probability_dropout = 0.25, .gate_dim = 5, .pool = pool_kind::prefix, .program = program_kind::mean};
   }
@@ -94,12 +95,12 @@ TEST_CASE("definition: mae 22") { check<configuration_22>(); }
 
 struct configuration_23 {
   static constexpr char const* name = "mae 23";
-  using layer = Mae<6, 4, 4, output_dropout<1, 4>, pool::window<2>, gate_dim<5>, geometric_alibi, padded, learned_gain,
+  using layer = Mae<6, 5, 4, output_dropout<1, 4>, pool::window<2>, gate_dim<5>, geometric_alibi, padded, learned_gain,
       soft_cap<5, 2>>::expert<choice::best>;
   static layer_options options() {
-    return {.family = family::mae, .padded = true, .maps = {{map_kind::geometric_alibi}, {map_kind::learned_gain},
-            {map_kind::soft_cap, 2.5}}, .output_dropout = 0.25, .gate_dim = 5, .pool = pool_kind::window,
-            .program = program_kind::best};
+    return {.family = family::mae, .heads = 5, .padded = true, .maps = {{map_kind::geometric_alibi},
+            {map_kind::learned_gain}, {map_kind::soft_cap, 2.5}}, .output_dropout = 0.25, .gate_dim = 5,
+            .pool = pool_kind::window, .program = program_kind::best};
   }
 };
 TEST_CASE("definition: mae 23") { check<configuration_23>(); }

@@ -13,12 +13,12 @@ namespace headmix::definition::moa_0 {
 
 struct configuration_0 {
   static constexpr char const* name = "moa 0";
-  using layer = Moa<6, 4, SoftmaxTopK<4, 4, gating::detached, sampled<2>>, rope<dynamic>, value_bias, padded,
+  using layer = Moa<6, 4, SoftmaxTopK<5, 4, gating::detached, sampled<2>>, rope<dynamic>, value_bias, padded,
       context_dim<5>, learned_slope, probability_dropout<1, 4>>;
   static layer_options options() {
     return {.family = family::moa, .value_bias = true, .context_width = 5, .padded = true, .rope_theta = 50,
             .maps = {{map_kind::learned_slope}}, .probability_dropout = 0.25, .router = router_kind::softmax_top_k,
-            .top_k = 4, .sampled = 2, .losses = {loss_kind::load_balance, loss_kind::z}};
+            .experts = 5, .top_k = 4, .sampled = 2, .losses = {loss_kind::load_balance, loss_kind::z}};
   }
 };
 TEST_CASE("definition: moa 0") { check<configuration_0>(); }
@@ -26,28 +26,28 @@ TEST_CASE("definition: moa 0, Cpu<float>") { check<configuration_0, Cpu<float>>(
 
 struct configuration_1 {
   static constexpr char const* name = "moa 1";
-  using layer = Moa<6, 4, SoftmaxTopK<4, 2, gating::renormalized, noise<>, init<fan_in_uniform>, loss::z,
+  using layer = Moa<6, 4, SoftmaxTopK<5, 2, gating::renormalized, noise<>, init<fan_in_uniform>, loss::z,
       loss::cv_squared>, query_bias, kv_heads<2>, rope<>, output_bias, key_bias, output_dropout<1, 4>, learned_gain,
       soft_cap<dynamic>>;
   static layer_options options() {
     return {.family = family::moa, .query_bias = true, .key_bias = true, .output_bias = true, .kv_heads = 2,
             .rope_theta = 10000, .maps = {{map_kind::learned_gain}, {map_kind::soft_cap, 1.5}}, .output_dropout = 0.25,
-            .router = router_kind::softmax_top_k, .top_k = 2, .gating = gating_kind::renormalized, .noise = true,
-            .losses = {loss_kind::z, loss_kind::cv_squared}};
+            .router = router_kind::softmax_top_k, .experts = 5, .top_k = 2, .gating = gating_kind::renormalized,
+            .noise = true, .losses = {loss_kind::z, loss_kind::cv_squared}};
   }
 };
 TEST_CASE("definition: moa 1") { check<configuration_1>(); }
 
 struct configuration_2 {
   static constexpr char const* name = "moa 2";
-  using layer = Moa<6, 4, SoftmaxTopK<4, 1, gating::raw, noise<number<0>>, sampled<1>, loss::z_with_padding,
+  using layer = Moa<6, 4, SoftmaxTopK<5, 1, gating::raw, noise<number<0>>, sampled<1>, loss::z_with_padding,
       loss::head_balance_unscaled, loss::load_balance>, soft_cap<2>, output_dropout<1, 4>, kv_heads<2>, output_bias,
       causal, value_bias, context_dim<5>, key_bias, padded, geometric_alibi, place_and_head>;
   static layer_options options() {
     return {.family = family::moa, .mask = mask_kind::causal, .key_bias = true, .value_bias = true,
             .output_bias = true, .kv_heads = 2, .context_width = 5, .padded = true, .maps = {{map_kind::soft_cap, 2},
             {map_kind::geometric_alibi}, {map_kind::place_and_head}}, .output_dropout = 0.25,
-            .router = router_kind::softmax_top_k, .top_k = 1, .gating = gating_kind::raw, .noise = true,
+            .router = router_kind::softmax_top_k, .experts = 5, .top_k = 1, .gating = gating_kind::raw, .noise = true,
             .noise_floor = 0, .sampled = 1, .losses = {loss_kind::z_with_padding, loss_kind::head_balance_unscaled,
             loss_kind::load_balance}};
   }
@@ -56,27 +56,28 @@ TEST_CASE("definition: moa 2") { check<configuration_2>(); }
 
 struct configuration_3 {
   static constexpr char const* name = "moa 3";
-  using layer = Moa<6, 4, SoftmaxTopK<4, 1, gating::renormalized, noise<number<0>>, sampled<1>, init<fan_in_uniform>,
+  using layer = Moa<6, 4, SoftmaxTopK<5, 1, gating::renormalized, noise<number<0>>, sampled<1>, init<fan_in_uniform>,
       loss::first_choice_balance, loss::head_balance>, query_bias, alibi, causal, probability_dropout<1, 4>,
       learned_gain, soft_cap<5, 2>>;
   static layer_options options() {
     return {.family = family::moa, .mask = mask_kind::causal, .query_bias = true, .maps = {{map_kind::alibi},
             {map_kind::learned_gain}, {map_kind::soft_cap, 2.5}}, .probability_dropout = 0.25,
-            .router = router_kind::softmax_top_k, .top_k = 1, .gating = gating_kind::renormalized, .noise = true,
-            .noise_floor = 0, .sampled = 1, .losses = {loss_kind::first_choice_balance, loss_kind::head_balance}};
+            .router = router_kind::softmax_top_k, .experts = 5, .top_k = 1, .gating = gating_kind::renormalized,
+            .noise = true, .noise_floor = 0, .sampled = 1, .losses = {loss_kind::first_choice_balance,
+            loss_kind::head_balance}};
   }
 };
 TEST_CASE("definition: moa 3") { check<configuration_3>(); }
 
 struct configuration_4 {
   static constexpr char const* name = "moa 4";
-  using layer = Moa<6, 4, SoftmaxTopK<4, 2, gating::raw, noise<>, init<fan_in_uniform>, loss::first_choice_balance,
+  using layer = Moa<6, 4, SoftmaxTopK<5, 2, gating::raw, noise<>, init<fan_in_uniform>, loss::first_choice_balance,
       loss::head_balance>, sliding_window<3>, rope<>, value_bias, padded, probability_dropout<1, 4>, soft_cap<2>,
       place_and_head>;
   static layer_options options() {
     return {.family = family::moa, .mask = mask_kind::window, .value_bias = true, .padded = true, .rope_theta = 10000,
             .maps = {{map_kind::soft_cap, 2}, {map_kind::place_and_head}}, .probability_dropout = 0.25,
-            .router = router_kind::softmax_top_k, .top_k = 2, .gating = gating_kind::raw, .noise = true,
+            .router = router_kind::softmax_top_k, .experts = 5, .top_k = 2, .gating = gating_kind::raw, .noise = true,
             .losses = {loss_kind::first_choice_balance, loss_kind::head_balance}};
   }
 };
@@ -84,14 +85,14 @@ TEST_CASE("definition: moa 4") { check<configuration_4>(); }
 
 struct configuration_5 {
   static constexpr char const* name = "moa 5";
-  using layer = Moa<6, 4, SoftmaxTopK<4, 4, gating::detached, sampled<2>, init<fan_in_uniform>, loss::z_with_padding,
+  using layer = Moa<6, 4, SoftmaxTopK<5, 4, gating::detached, sampled<2>, init<fan_in_uniform>, loss::z_with_padding,
       loss::head_balance_unscaled, loss::load_balance>, sliding_window<3>, output_bias, key_bias, query_bias,
       rope<dynamic>, kv_heads<2>, geometric_alibi, output_dropout<1, 4>, soft_cap<5, 2>>;
   static layer_options options() {
     return {.family = family::moa, .mask = mask_kind::window, .query_bias = true, .key_bias = true,
             .output_bias = true, .kv_heads = 2, .rope_theta = 50, .maps = {{map_kind::geometric_alibi},
-            {map_kind::soft_cap, 2.5}}, .output_dropout = 0.25, .router = router_kind::softmax_top_k, .top_k = 4,
-            .sampled = 2, .losses = {loss_kind::z_with_padding, loss_kind::head_balance_unscaled,
+            {map_kind::soft_cap, 2.5}}, .output_dropout = 0.25, .router = router_kind::softmax_top_k, .experts = 5,
+            .top_k = 4, .sampled = 2, .losses = {loss_kind::z_with_padding, loss_kind::head_balance_unscaled,
             loss_kind::load_balance}};
   }
 };
@@ -99,13 +100,13 @@ TEST_CASE("definition: moa 5") { check<configuration_5>(); }
 
 struct configuration_6 {
   static constexpr char const* name = "moa 6";
-  using layer = Moa<6, 4, TwoStage<0, 4, 2>, first_and_latest_keys, kv_heads<2>, probability_dropout<1, 4>,
+  using layer = Moa<6, 4, TwoStage<0, 6, 2>, first_and_latest_keys, kv_heads<2>, probability_dropout<1, 4>,
       output_dropout<1, 4>, padded, alibi, rope<dynamic>, context_dim<5>, learned_gain, soft_cap<dynamic>>;
   static layer_options options() {
     return {.family = family::moa, .mask = mask_kind::first_and_latest, .kv_heads = 2, .context_width = 5,
             .padded = true, .rope_theta = 50, .maps = {{map_kind::alibi}, {map_kind::learned_gain},
             {map_kind::soft_cap, 1.5}}, .probability_dropout = 0.25, .output_dropout = 0.25,
-            .router = router_kind::two_stage, .top_k = 2, .shared = 0, .routed = 4,
+            .router = router_kind::two_stage, .experts = 5, .top_k = 2, .shared = 0, .routed = 6,
             .losses = {loss_kind::head_balance}};
   }
 };
@@ -113,13 +114,13 @@ TEST_CASE("definition: moa 6") { check<configuration_6>(); }
 
 struct configuration_7 {
   static constexpr char const* name = "moa 7";
-  using layer = Moa<6, 4, TwoStage<2, 2, 1, scaling::paper, loss::load_balance, loss::z>, key_bias, value_bias,
+  using layer = Moa<6, 4, TwoStage<2, 4, 1, scaling::paper, loss::load_balance, loss::z>, key_bias, value_bias,
       first_and_latest_keys, rope<>, query_bias, learned_slope, output_bias, place_and_head>;
   static layer_options options() {
     return {.family = family::moa, .mask = mask_kind::first_and_latest, .query_bias = true, .key_bias = true,
             .value_bias = true, .output_bias = true, .rope_theta = 10000, .maps = {{map_kind::learned_slope},
-            {map_kind::place_and_head}}, .router = router_kind::two_stage, .top_k = 1, .shared = 2, .routed = 2,
-            .paper_scaling = true, .losses = {loss_kind::load_balance, loss_kind::z}};
+            {map_kind::place_and_head}}, .router = router_kind::two_stage, .experts = 5, .top_k = 1, .shared = 2,
+            .routed = 4, .paper_scaling = true, .losses = {loss_kind::load_balance, loss_kind::z}};
   }
 };
 TEST_CASE("definition: moa 7") { check<configuration_7>(); }

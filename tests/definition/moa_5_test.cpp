@@ -13,13 +13,13 @@ namespace headmix::definition::moa_5 {
 
 struct configuration_40 {
   static constexpr char const* name = "moa 40";
-  using layer = Moa<6, 4, TwoStage<1, 3, 2, scaling::paper, loss::load_balance, loss::z>, geometric_alibi, causal,
+  using layer = Moa<6, 4, TwoStage<1, 5, 2, scaling::paper, loss::load_balance, loss::z>, geometric_alibi, causal,
       probability_dropout<1, 4>, rope<>, key_bias, soft_cap<dynamic>>;
   static layer_options options() {
     return {.family = family::moa, .mask = mask_kind::causal, .key_bias = true, .rope_theta = 10000,
             .maps = {{map_kind::geometric_alibi}, {map_kind::soft_cap, 1.5}}, .probability_dropout = 0.25,
-            .router = router_kind::two_stage, .top_k = 2, .shared = 1, .routed = 3, .paper_scaling = true,
-            .losses = {loss_kind::load_balance, loss_kind::z}};
+            .router = router_kind::two_stage, .experts = 5, .top_k = 2, .shared = 1, .routed = 5,
+            .paper_scaling = true, .losses = {loss_kind::load_balance, loss_kind::z}};
   }
 };
 TEST_CASE("definition: moa 40") { check<configuration_40>(); }
@@ -27,51 +27,51 @@ TEST_CASE("definition: moa 40, Cpu<float>") { check<configuration_40, Cpu<float>
 
 struct configuration_41 {
   static constexpr char const* name = "moa 41";
-  using layer = Moa<6, 4, TwoStage<2, 2, 1, loss::cv_squared>, causal, rope<dynamic>, probability_dropout<1, 4>,
+  using layer = Moa<6, 4, TwoStage<2, 4, 1, loss::cv_squared>, causal, rope<dynamic>, probability_dropout<1, 4>,
       soft_cap<2>, context_dim<5>, kv_heads<2>, query_bias, output_dropout<1, 4>, padded>;
   static layer_options options() {
     return {.family = family::moa, .mask = mask_kind::causal, .query_bias = true, .kv_heads = 2, .context_width = 5,
             .padded = true, .rope_theta = 50, .maps = {{map_kind::soft_cap, 2}}, .probability_dropout = 0.25,
-            .output_dropout = 0.25, .router = router_kind::two_stage, .top_k = 1, .shared = 2, .routed = 2,
-            .losses = {loss_kind::cv_squared}};
+            .output_dropout = 0.25, .router = router_kind::two_stage, .experts = 5, .top_k = 1, .shared = 2,
+            .routed = 4, .losses = {loss_kind::cv_squared}};
   }
 };
 TEST_CASE("definition: moa 41") { check<configuration_41>(); }
 
 struct configuration_42 {
   static constexpr char const* name = "moa 42";
-  using layer = Moa<6, 4, TwoStage<4, 0, 0, scaling::paper>, probability_dropout<1, 4>, causal, query_bias, padded,
+  using layer = Moa<6, 4, TwoStage<6, 0, 0, scaling::paper>, probability_dropout<1, 4>, causal, query_bias, padded,
       output_bias, output_dropout<1, 4>, soft_cap<2>, learned_gain>;
   static layer_options options() {
     return {.family = family::moa, .mask = mask_kind::causal, .query_bias = true, .output_bias = true, .padded = true,
             .maps = {{map_kind::soft_cap, 2}, {map_kind::learned_gain}}, .probability_dropout = 0.25,
-            .output_dropout = 0.25, .router = router_kind::two_stage, .top_k = 0, .shared = 4, .routed = 0,
-            .paper_scaling = true, .losses = {}};
+            .output_dropout = 0.25, .router = router_kind::two_stage, .experts = 5, .top_k = 0, .shared = 6,
+            .routed = 0, .paper_scaling = true, .losses = {}};
   }
 };
 TEST_CASE("definition: moa 42") { check<configuration_42>(); }
 
 struct configuration_43 {
   static constexpr char const* name = "moa 43";
-  using layer = Moa<6, 4, TwoStage<1, 3, 2, loss::load_balance, loss::z>, output_dropout<1, 4>, context_dim<5>,
+  using layer = Moa<6, 4, TwoStage<1, 5, 2, loss::load_balance, loss::z>, output_dropout<1, 4>, context_dim<5>,
       key_bias, value_bias, padded, rope<dynamic>, learned_gain, sliding_window<3>, kv_heads<2>>;
   static layer_options options() {
     return {.family = family::moa, .mask = mask_kind::window, .key_bias = true, .value_bias = true, .kv_heads = 2,
             .context_width = 5, .padded = true, .rope_theta = 50, .maps = {{map_kind::learned_gain}},
-            .output_dropout = 0.25, .router = router_kind::two_stage, .top_k = 2, .shared = 1, .routed = 3,
-            .losses = {loss_kind::load_balance, loss_kind::z}};
+            .output_dropout = 0.25, .router = router_kind::two_stage, .experts = 5, .top_k = 2, .shared = 1,
+            .routed = 5, .losses = {loss_kind::load_balance, loss_kind::z}};
   }
 };
 TEST_CASE("definition: moa 43") { check<configuration_43>(); }
 
 struct configuration_44 {
   static constexpr char const* name = "moa 44";
-  using layer = Moa<6, 4, TwoStage<2, 2, 1, loss::first_choice_balance, loss::head_balance_unscaled>, rope<>, alibi,
+  using layer = Moa<6, 4, TwoStage<2, 4, 1, loss::first_choice_balance, loss::head_balance_unscaled>, rope<>, alibi,
       sliding_window<3>, output_bias, padded, learned_gain, soft_cap<dynamic>>;
   static layer_options options() {
     return {.family = family::moa, .mask = mask_kind::window, .output_bias = true, .padded = true, .rope_theta = 10000,
             .maps = {{map_kind::alibi}, {map_kind::learned_gain}, {map_kind::soft_cap, 1.5}},
-            .router = router_kind::two_stage, .top_k = 1, .shared = 2, .routed = 2,
+            .router = router_kind::two_stage, .experts = 5, .top_k = 1, .shared = 2, .routed = 4,
             .losses = {loss_kind::first_choice_balance, loss_kind::head_balance_unscaled}};
   }
 };
@@ -79,38 +79,38 @@ TEST_CASE("definition: moa 44") { check<configuration_44>(); }
 
 struct configuration_45 {
   static constexpr char const* name = "moa 45";
-  using layer = Moa<6, 4, TwoStage<0, 4, 2, scaling::paper>, geometric_alibi, kv_heads<2>, key_bias, rope<>,
+  using layer = Moa<6, 4, TwoStage<0, 6, 2, scaling::paper>, geometric_alibi, kv_heads<2>, key_bias, rope<>,
       query_bias, sliding_window<3>, context_dim<5>, learned_gain>;
   static layer_options options() {
     return {.family = family::moa, .mask = mask_kind::window, .query_bias = true, .key_bias = true, .kv_heads = 2,
             .context_width = 5, .rope_theta = 10000, .maps = {{map_kind::geometric_alibi}, {map_kind::learned_gain}},
-            .router = router_kind::two_stage, .top_k = 2, .shared = 0, .routed = 4, .paper_scaling = true,
-            .losses = {loss_kind::head_balance}};
+            .router = router_kind::two_stage, .experts = 5, .top_k = 2, .shared = 0, .routed = 6,
+            .paper_scaling = true, .losses = {loss_kind::head_balance}};
   }
 };
 TEST_CASE("definition: moa 45") { check<configuration_45>(); }
 
 struct configuration_46 {
   static constexpr char const* name = "moa 46";
-  using layer = Moa<6, 4, TwoStage<4, 0, 0, scaling::paper, loss::cv_squared>, first_and_latest_keys, context_dim<5>,
+  using layer = Moa<6, 4, TwoStage<6, 0, 0, scaling::paper, loss::cv_squared>, first_and_latest_keys, context_dim<5>,
       learned_slope, probability_dropout<1, 4>, key_bias, rope<>, padded, learned_gain, soft_cap<dynamic>>;
   static layer_options options() {
     return {.family = family::moa, .mask = mask_kind::first_and_latest, .key_bias = true, .context_width = 5,
             .padded = true, .rope_theta = 10000, .maps = {{map_kind::learned_slope}, {map_kind::learned_gain},
-            {map_kind::soft_cap, 1.5}}, .probability_dropout = 0.25, .router = router_kind::two_stage, .top_k = 0,
-            .shared = 4, .routed = 0, .paper_scaling = true, .losses = {loss_kind::cv_squared}};
+            {map_kind::soft_cap, 1.5}}, .probability_dropout = 0.25, .router = router_kind::two_stage, .experts = 5,
+            .top_k = 0, .shared = 6, .routed = 0, .paper_scaling = true, .losses = {loss_kind::cv_squared}};
   }
 };
 TEST_CASE("definition: moa 46") { check<configuration_46>(); }
 
 struct configuration_47 {
   static constexpr char const* name = "moa 47";
-  using layer = Moa<6, 4, TwoStage<2, 2, 1, loss::load_balance, loss::z>, kv_heads<2>, neighbouring_keys, soft_cap<2>,
+  using layer = Moa<6, 4, TwoStage<2, 4, 1, loss::load_balance, loss::z>, kv_heads<2>, neighbouring_keys, soft_cap<2>,
       rope<dynamic>, context_dim<5>, padded, alibi>;
   static layer_options options() {
     return {.family = family::moa, .mask = mask_kind::neighbours, .kv_heads = 2, .context_width = 5, .padded = true,
             .rope_theta = 50, .maps = {{map_kind::soft_cap, 2}, {map_kind::alibi}}, .router = router_kind::two_stage,
-            .top_k = 1, .shared = 2, .routed = 2, .losses = {loss_kind::load_balance, loss_kind::z}};
+            .experts = 5, .top_k = 1, .shared = 2, .routed = 4, .losses = {loss_kind::load_balance, loss_kind::z}};
   }
 };
 TEST_CASE("definition: moa 47") { check<configuration_47>(); }

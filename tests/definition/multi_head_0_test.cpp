@@ -10,11 +10,12 @@ namespace headmix::definition::multi_head_0 {
 
 struct configuration_0 {
   static constexpr char const* name = "multi_head 0";
-  using layer = MultiHead<6, 4, 4, relative_position_bias<2, 3, 4, 3, 5>, alibi, probability_dropout<1, 4>,
+  using layer = MultiHead<6, 6, 4, relative_position_bias<2, 3, 4, 3, 5>, alibi, probability_dropout<1, 4>,
       rope<dynamic>, soft_cap<dynamic>>;
   static layer_options options() {
-    return {.family = family::multi_head, .rope_theta = 50, .image_height = 2, .image_width = 3, .trained_height = 3,
-            .trained_width = 5, .maps = {{map_kind::alibi}, {map_kind::soft_cap, 1.5}}, .probability_dropout = 0.25};
+    return {.family = family::multi_head, .heads = 6, .rope_theta = 50, .image_height = 2, .image_width = 3,
+            .trained_height = 3, .trained_width = 5, .maps = {{map_kind::alibi}, {map_kind::soft_cap, 1.5}},
+            .probability_dropout = 0.25};
   }
 };
 TEST_CASE("definition: multi_head 0") { check<configuration_0>(); }
@@ -22,10 +23,10 @@ TEST_CASE("definition: multi_head 0, Cpu<float>") { check<configuration_0, Cpu<f
 
 struct configuration_1 {
   static constexpr char const* name = "multi_head 1";
-  using layer = MultiHead<6, 4, 4, query_bias, output_dropout<1, 4>, output_bias, qk_norm, key_bias, geometric_alibi,
+  using layer = MultiHead<6, 6, 4, query_bias, output_dropout<1, 4>, output_bias, qk_norm, key_bias, geometric_alibi,
       kv_heads<2>, context_dim<5>, value_bias, padded, learned_gain, soft_cap<5, 2>>;
   static layer_options options() {
-    return {.family = family::multi_head, .query_bias = true, .key_bias = true, .value_bias = true,
+    return {.family = family::multi_head, .heads = 6, .query_bias = true, .key_bias = true, .value_bias = true,
             .output_bias = true, .kv_heads = 2, .context_width = 5, .padded = true, .scores = scores_kind::layer_norm,
             .maps = {{map_kind::geometric_alibi}, {map_kind::learned_gain}, {map_kind::soft_cap, 2.5}},
             .output_dropout = 0.25};
@@ -35,10 +36,10 @@ TEST_CASE("definition: multi_head 1") { check<configuration_1>(); }
 
 struct configuration_2 {
   static constexpr char const* name = "multi_head 2";
-  using layer = MultiHead<6, 4, 4, cosine_scores<6>, causal, relative_position_bias<2, 3, 4>, soft_cap<2>,
+  using layer = MultiHead<6, 6, 4, cosine_scores<6>, causal, relative_position_bias<2, 3, 4>, soft_cap<2>,
       output_dropout<1, 4>, rope<>, kv_heads<2>, output_bias, padded, learned_slope, place_and_head>;
   static layer_options options() {
-    return {.family = family::multi_head, .mask = mask_kind::causal, .output_bias = true, .kv_heads = 2,
+    return {.family = family::multi_head, .heads = 6, .mask = mask_kind::causal, .output_bias = true, .kv_heads = 2,
             .padded = true, .rope_theta = 10000, .scores = scores_kind::cosine, .image_height = 2, .image_width = 3,
             .maps = {{map_kind::soft_cap, 2}, {map_kind::learned_slope}, {map_kind::place_and_head}},
             .output_dropout = 0.25};
@@ -48,10 +49,10 @@ TEST_CASE("definition: multi_head 2") { check<configuration_2>(); }
 
 struct configuration_3 {
   static constexpr char const* name = "multi_head 3";
-  using layer = MultiHead<6, 4, 4, probability_dropout<1, 4>, rope<>, place_and_head, key_bias, context_dim<5>, causal,
+  using layer = MultiHead<6, 6, 4, probability_dropout<1, 4>, rope<>, place_and_head, key_bias, context_dim<5>, causal,
       value_bias, cosine_scores<6>, query_bias>;
   static layer_options options() {
-    return {.family = family::multi_head, .mask = mask_kind::causal, .query_bias = true, .key_bias = true,
+    return {.family = family::multi_head, .heads = 6, .mask = mask_kind::causal, .query_bias = true, .key_bias = true,
             .value_bias = true, .context_width = 5, .rope_theta = 10000, .scores = scores_kind::cosine,
             .maps = {{map_kind::place_and_head}}, .probability_dropout = 0.25};
   }
@@ -60,10 +61,10 @@ TEST_CASE("definition: multi_head 3") { check<configuration_3>(); }
 
 struct configuration_4 {
   static constexpr char const* name = "multi_head 4";
-  using layer = MultiHead<6, 4, 4, sliding_window<3>, soft_cap<2>, qk_norm, context_dim<5>, relative_position_bias<2,
+  using layer = MultiHead<6, 6, 4, sliding_window<3>, soft_cap<2>, qk_norm, context_dim<5>, relative_position_bias<2,
       3, 4>, probability_dropout<1, 4>, geometric_alibi, learned_gain>;
   static layer_options options() {
-    return {.family = family::multi_head, .mask = mask_kind::window, .context_width = 5,
+    return {.family = family::multi_head, .heads = 6, .mask = mask_kind::window, .context_width = 5,
             .scores = scores_kind::layer_norm, .image_height = 2, .image_width = 3, .maps = {{map_kind::soft_cap, 2},
             {map_kind::geometric_alibi}, {map_kind::learned_gain}}, .probability_dropout = 0.25};
   }
@@ -72,10 +73,10 @@ TEST_CASE("definition: multi_head 4") { check<configuration_4>(); }
 
 struct configuration_5 {
   static constexpr char const* name = "multi_head 5";
-  using layer = MultiHead<6, 4, 4, sliding_window<3>, relative_position_bias<2, 3, 4, 3, 5>, kv_heads<2>, key_bias,
+  using layer = MultiHead<6, 6, 4, sliding_window<3>, relative_position_bias<2, 3, 4, 3, 5>, kv_heads<2>, key_bias,
       padded, rope<dynamic>, value_bias, output_bias, soft_cap<dynamic>, query_bias, output_dropout<1, 4>>;
   static layer_options options() {
-    return {.family = family::multi_head, .mask = mask_kind::window, .query_bias = true, .key_bias = true,
+    return {.family = family::multi_head, .heads = 6, .mask = mask_kind::window, .query_bias = true, .key_bias = true,
             .value_bias = true, .output_bias = true, .kv_heads = 2, .padded = true, .rope_theta = 50,
             .image_height = 2, .image_width = 3, .trained_height = 3, .trained_width = 5, .maps = {{map_kind::soft_cap,
             1.5}}, .output_dropout = 0.25};
@@ -85,11 +86,11 @@ TEST_CASE("definition: multi_head 5") { check<configuration_5>(); }
 
 struct configuration_6 {
   static constexpr char const* name = "multi_head 6";
-  using layer = MultiHead<6, 4, 4, probability_dropout<1, 4>, padded, kv_heads<2>, context_dim<5>, value_bias,
+  using layer = MultiHead<6, 6, 4, probability_dropout<1, 4>, padded, kv_heads<2>, context_dim<5>, value_bias,
       rope<dynamic>, first_and_latest_keys, learned_slope, soft_cap<5, 2>>;
   static layer_options options() {
-    return {.family = family::multi_head, .mask = mask_kind::first_and_latest, .value_bias = true, .kv_heads = 2,
-            .context_width = 5, .padded = true, .rope_theta = 50, .maps = {{map_kind::learned_slope},
+    return {.family = family::multi_head, .heads = 6, .mask = mask_kind::first_and_latest, .value_bias = true,
+            .kv_heads = 2, .context_width = 5, .padded = true, .rope_theta = 50, .maps = {{map_kind::learned_slope},
             {map_kind::soft_cap, 2.5}}, .probability_dropout = 0.25};
   }
 };
@@ -97,12 +98,13 @@ TEST_CASE("definition: multi_head 6") { check<configuration_6>(); }
 
 struct configuration_7 {
   static constexpr char const* name = "multi_head 7";
-  using layer = MultiHead<6, 4, 4, output_bias, output_dropout<1, 4>, qk_norm, rope<>, query_bias,
+  using layer = MultiHead<6, 6, 4, output_bias, output_dropout<1, 4>, qk_norm, rope<>, query_bias,
       relative_position_bias<2, 3, 4>, key_bias, alibi, first_and_latest_keys, learned_gain>;
   static layer_options options() {
-    return {.family = family::multi_head, .mask = mask_kind::first_and_latest, .query_bias = true, .key_bias = true,
-            .output_bias = true, .rope_theta = 10000, .scores = scores_kind::layer_norm, .image_height = 2,
-            .image_width = 3, .maps = {{map_kind::alibi}, {map_kind::learned_gain}}, .output_dropout = 0.25};
+    return {.family = family::multi_head, .heads = 6, .mask = mask_kind::first_and_latest, .query_bias = true,
+            .key_bias = true, .output_bias = true, .rope_theta = 10000, .scores = scores_kind::layer_norm,
+            .image_height = 2, .image_width = 3, .maps = {{map_kind::alibi}, {map_kind::learned_gain}},
+            .output_dropout = 0.25};
   }
 };
 TEST_CASE("definition: multi_head 7") { check<configuration_7>(); }

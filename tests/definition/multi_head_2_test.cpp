@@ -10,11 +10,11 @@ namespace headmix::definition::multi_head_2 {
 
 struct configuration_16 {
   static constexpr char const* name = "multi_head 16";
-  using layer = MultiHead<6, 4, 4, padded, relative_position_bias<2, 3, 4>, rope<dynamic>, soft_cap<2>,
+  using layer = MultiHead<6, 6, 4, padded, relative_position_bias<2, 3, 4>, rope<dynamic>, soft_cap<2>,
       output_dropout<1, 4>, output_bias, context_dim<5>, value_bias, place_and_head>;
   static layer_options options() {
-    return {.family = family::multi_head, .value_bias = true, .output_bias = true, .context_width = 5, .padded = true,
-            .rope_theta = 50, .image_height = 2, .image_width = 3, .maps = {{map_kind::soft_cap, 2},
+    return {.family = family::multi_head, .heads = 6, .value_bias = true, .output_bias = true, .context_width = 5,
+            .padded = true, .rope_theta = 50, .image_height = 2, .image_width = 3, .maps = {{map_kind::soft_cap, 2},
             {map_kind::place_and_head}}, .output_dropout = 0.25};
   }
 };
@@ -23,22 +23,22 @@ TEST_CASE("definition: multi_head 16, Cpu<float>") { check<configuration_16, Cpu
 
 struct configuration_17 {
   static constexpr char const* name = "multi_head 17";
-  using layer = MultiHead<6, 4, 4, rope<dynamic>, kv_heads<2>, key_bias, learned_slope, relative_position_bias<2, 3, 4,
+  using layer = MultiHead<6, 6, 4, rope<dynamic>, kv_heads<2>, key_bias, learned_slope, relative_position_bias<2, 3, 4,
       3, 5>, learned_gain>;
   static layer_options options() {
-    return {.family = family::multi_head, .key_bias = true, .kv_heads = 2, .rope_theta = 50, .image_height = 2,
-            .image_width = 3, .trained_height = 3, .trained_width = 5, .maps = {{map_kind::learned_slope},
-            {map_kind::learned_gain}}};
+    return {.family = family::multi_head, .heads = 6, .key_bias = true, .kv_heads = 2, .rope_theta = 50,
+            .image_height = 2, .image_width = 3, .trained_height = 3, .trained_width = 5,
+            .maps = {{map_kind::learned_slope}, {map_kind::learned_gain}}};
   }
 };
 TEST_CASE("definition: multi_head 17") { check<configuration_17>(); }
 
 struct configuration_18 {
   static constexpr char const* name = "multi_head 18";
-  using layer = MultiHead<6, 4, 4, alibi, cosine_scores<6>, kv_heads<2>, output_dropout<1, 4>, causal,
+  using layer = MultiHead<6, 6, 4, alibi, cosine_scores<6>, kv_heads<2>, output_dropout<1, 4>, causal,
       probability_dropout<1, 4>, context_dim<5>, learned_gain, soft_cap<5, 2>>;
   static layer_options options() {
-    return {.family = family::multi_head, .mask = mask_kind::causal, .kv_heads = 2, .context_width = 5,
+    return {.family = family::multi_head, .heads = 6, .mask = mask_kind::causal, .kv_heads = 2, .context_width = 5,
             .scores = scores_kind::cosine, .maps = {{map_kind::alibi}, {map_kind::learned_gain}, {map_kind::soft_cap,
             2.5}}, .probability_dropout = 0.25, .output_dropout = 0.25};
   }
@@ -47,10 +47,10 @@ TEST_CASE("definition: multi_head 18") { check<configuration_18>(); }
 
 struct configuration_19 {
   static constexpr char const* name = "multi_head 19";
-  using layer = MultiHead<6, 4, 4, cosine_scores<6>, output_bias, alibi, sliding_window<3>, output_dropout<1, 4>,
+  using layer = MultiHead<6, 6, 4, cosine_scores<6>, output_bias, alibi, sliding_window<3>, output_dropout<1, 4>,
       key_bias, soft_cap<5, 2>>;
   static layer_options options() {
-    return {.family = family::multi_head, .mask = mask_kind::window, .key_bias = true, .output_bias = true,
+    return {.family = family::multi_head, .heads = 6, .mask = mask_kind::window, .key_bias = true, .output_bias = true,
             .scores = scores_kind::cosine, .maps = {{map_kind::alibi}, {map_kind::soft_cap, 2.5}},
             .output_dropout = 0.25};
   }
@@ -59,11 +59,11 @@ TEST_CASE("definition: multi_head 19") { check<configuration_19>(); }
 
 struct configuration_20 {
   static constexpr char const* name = "multi_head 20";
-  using layer = MultiHead<6, 4, 4, learned_gain, qk_norm, first_and_latest_keys, context_dim<5>, probability_dropout<1,
+  using layer = MultiHead<6, 6, 4, learned_gain, qk_norm, first_and_latest_keys, context_dim<5>, probability_dropout<1,
       4>, relative_position_bias<2, 3, 4>, value_bias, kv_heads<2>, key_bias, query_bias, soft_cap<dynamic>>;
   static layer_options options() {
-    return {.family = family::multi_head, .mask = mask_kind::first_and_latest, .query_bias = true, .key_bias = true,
-            .value_bias = true, .kv_heads = 2, .context_width = 5, .scores = scores_kind::layer_norm,
+    return {.family = family::multi_head, .heads = 6, .mask = mask_kind::first_and_latest, .query_bias = true,
+            .key_bias = true, .value_bias = true, .kv_heads = 2, .context_width = 5, .scores = scores_kind::layer_norm,
             .image_height = 2, .image_width = 3, .maps = {{map_kind::learned_gain}, {map_kind::soft_cap, 1.5}},
             .probability_dropout = 0.25};
   }
@@ -72,36 +72,37 @@ TEST_CASE("definition: multi_head 20") { check<configuration_20>(); }
 
 struct configuration_21 {
   static constexpr char const* name = "multi_head 21";
-  using layer = MultiHead<6, 4, 4, geometric_alibi, probability_dropout<1, 4>, first_and_latest_keys,
+  using layer = MultiHead<6, 6, 4, geometric_alibi, probability_dropout<1, 4>, first_and_latest_keys,
       relative_position_bias<2, 3, 4, 3, 5>, output_dropout<1, 4>, place_and_head, soft_cap<dynamic>>;
   static layer_options options() {
-    return {.family = family::multi_head, .mask = mask_kind::first_and_latest, .image_height = 2, .image_width = 3,
-            .trained_height = 3, .trained_width = 5, .maps = {{map_kind::geometric_alibi}, {map_kind::place_and_head},
-            {map_kind::soft_cap, 1.5}}, .probability_dropout = 0.25, .output_dropout = 0.25};
+    return {.family = family::multi_head, .heads = 6, .mask = mask_kind::first_and_latest, .image_height = 2,
+            .image_width = 3, .trained_height = 3, .trained_width = 5, .maps = {{map_kind::geometric_alibi},
+            {map_kind::place_and_head}, {map_kind::soft_cap, 1.5}}, .probability_dropout = 0.25,
+            .output_dropout = 0.25};
   }
 };
 TEST_CASE("definition: multi_head 21") { check<configuration_21>(); }
 
 struct configuration_22 {
   static constexpr char const* name = "multi_head 22";
-  using layer = MultiHead<6, 4, 4, neighbouring_keys, geometric_alibi, probability_dropout<1, 4>, kv_heads<2>, rope<>,
+  using layer = MultiHead<6, 6, 4, neighbouring_keys, geometric_alibi, probability_dropout<1, 4>, kv_heads<2>, rope<>,
       output_dropout<1, 4>, output_bias, qk_norm, learned_gain, soft_cap<dynamic>>;
   static layer_options options() {
-    return {.family = family::multi_head, .mask = mask_kind::neighbours, .output_bias = true, .kv_heads = 2,
-            .rope_theta = 10000, .scores = scores_kind::layer_norm, .maps = {{map_kind::geometric_alibi},
-            {map_kind::learned_gain}, {map_kind::soft_cap, 1.5}}, .probability_dropout = 0.25,
-            .output_dropout = 0.25};
+    return {.family = family::multi_head, .heads = 6, .mask = mask_kind::neighbours, .output_bias = true,
+            .kv_heads = 2, .rope_theta = 10000, .scores = scores_kind::layer_norm,
+            .maps = {{map_kind::geometric_alibi}, {map_kind::learned_gain}, {map_kind::soft_cap, 1.5}},
+            .probability_dropout = 0.25, .output_dropout = 0.25};
   }
 };
 TEST_CASE("definition: multi_head 22") { check<configuration_22>(); }
 
 struct configuration_23 {
   static constexpr char const* name = "multi_head 23";
-  using layer = MultiHead<6, 4, 4, output_dropout<1, 4>, relative_position_bias<2, 3, 4, 3, 5>, query_bias,
+  using layer = MultiHead<6, 6, 4, output_dropout<1, 4>, relative_position_bias<2, 3, 4, 3, 5>, query_bias,
       probability_dropout<1, 4>, key_bias, padded, kv_heads<2>, geometric_alibi, qk_norm, rope<dynamic>,
       sliding_window<3>, context_dim<5>>;
   static layer_options options() {
-    return {.family = family::multi_head, .mask = mask_kind::window, .query_bias = true, .key_bias = true,
+    return {.family = family::multi_head, .heads = 6, .mask = mask_kind::window, .query_bias = true, .key_bias = true,
             .kv_heads = 2, .context_width = 5, .padded = true, .rope_theta = 50, .scores = scores_kind::layer_norm,
             .image_height = 2, .image_width = 3, .trained_height = 3, .trained_width = 5,
             .maps = {{map_kind::geometric_alibi}}, .probability_dropout = 0.25, .output_dropout = 0.25};
