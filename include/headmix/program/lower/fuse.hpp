@@ -17,48 +17,62 @@ struct calls_of<fused<Op, type_list<Node...>, type_list<F...>, type_list<A...>>,
            buffers, concat<typename operand<false, A, Scalar>::values...>, false, false>>;
 };
 
-/// A list of steps, and the values Further that a fused kernel writes only if they are read. Without a definition.
-template <class Steps, class Further>
+/// Fused steps, the values Further that a fused kernel writes only if they are read, and the rest of the steps. Without
+/// a definition.
+template <class Done, class Further, class Rest>
 struct fused_program;
 
-template <class Backend, bool Any>
-struct fuse_steps {
-  template <class Done, class Further, class>
-  using type = fused_program<Done, Further>;
-};
-template <class Backend, class Done, class Further, class Rest>
-using steps_fused = typename fuse_steps<Backend, (count_of_types<Rest>::value > 0)>::template type<Done, Further, Rest>;
-/// Done followed by the fused rest of the steps.
-template <class Backend, class Done, class Further, class H, class... T>
+template <class Backend, int Most>
+struct fuse_steps;
+template <class Backend, int Most, class Done, class Further, class Rest>
+using steps_fused =
+    typename fuse_steps<Backend, (count_of_types<Rest>::value > 0 ? Most : 0)>::template type<Done, Further, Rest>;
+/// Done followed by the fused rest of the steps, of which `Most` are fused.
+template <class Backend, int Most, class Done, class Further, class H, class... T>
 auto fuse_head(std::nullptr_t, type_list<H, T...>*)
-    -> steps_fused<Backend, list_of<decltype(detail::append<H>(detail::pack<Done>()))>, Further, type_list<T...>>*;
-template <class Backend, class Done, class Further, class Step, class More, class Rest, class Steps>
+    -> steps_fused<Backend, Most, list_of<decltype(detail::append<H>(detail::pack<Done>()))>, Further,
+                   type_list<T...>>*;
+template <class Backend, int Most, class Done, class Further, class Step, class More, class Rest, class Steps>
 auto fuse_head(fused_head<Step, More, Rest> const*, Steps*)
-    -> steps_fused<Backend, list_of<decltype(detail::append<Step>(detail::pack<Done>()))>, concat<Further, More>,
+    -> steps_fused<Backend, Most, list_of<decltype(detail::append<Step>(detail::pack<Done>()))>, concat<Further, More>,
                    Rest>*;
-template <class Backend>
-struct fuse_steps<Backend, true> {
+template <class Backend, int Most>
+struct fuse_steps {
   template <class Done, class Further, class Steps>
-  using type = list_of<decltype(detail::fuse_head<Backend, Done, Further>(fusion<Backend, Steps>,
-                                                                          static_cast<Steps*>(nullptr)))>;
+  using type = list_of<decltype(detail::fuse_head<Backend, Most - 1, Done, Further>(fusion<Backend, Steps>,
+                                                                                    static_cast<Steps*>(nullptr)))>;
 };
+template <class Backend>
+struct fuse_steps<Backend, 0> {
+  template <class Done, class Further, class Rest>
+  using type = fused_program<Done, Further, Rest>;
+};
+
+/// The program with its rest fused, 64 steps at a time: longer recursions exceed the depth of templates of compilers.
+template <class Backend, class Program>
+struct fuse_rest {
+  using type = Program;
+};
+template <class Backend, class Done, class Further, class H, class... T>
+struct fuse_rest<Backend, fused_program<Done, Further, type_list<H, T...>>>
+    : fuse_rest<Backend, steps_fused<Backend, 64, Done, Further, type_list<H, T...>>> {};
 
 template <bool Fuses>
 struct fuse_for {
   template <class, class Steps>
-  using type = fused_program<Steps, type_list<>>;
+  using type = fused_program<Steps, type_list<>, type_list<>>;
 };
 template <>
 struct fuse_for<true> {
   template <class Backend, class Steps>
-  using type = steps_fused<Backend, type_list<>, type_list<>, Steps>;
+  using type = typename fuse_rest<Backend, fused_program<type_list<>, type_list<>, Steps>>::type;
 };
 template <class Backend, class Steps>
 using fused_for = typename fuse_for<fuses_steps<Backend>>::template type<Backend, Steps>;
 template <class Steps, class Further>
-Steps steps_of(fused_program<Steps, Further>*);
+Steps steps_of(fused_program<Steps, Further, type_list<>>*);
 template <class Steps, class Further>
-Further further_of(fused_program<Steps, Further>*);
+Further further_of(fused_program<Steps, Further, type_list<>>*);
 
 /// Steps, fused as far as Backend has the kernels.
 template <class Backend, class Steps>
