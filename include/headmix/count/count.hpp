@@ -155,11 +155,11 @@ inline constexpr repeat_edge edge_at = repeat_edge::none;
 template <class R, repeat_edge Edge, class A>
 inline constexpr repeat_edge edge_at<node<ops::at_edge<R, Edge>, A>> = Edge;
 
-/// MACs with repeated parts counted once.
-template <class Y, class Sizes>
-constexpr Index macs_once(Y, counted what, Sizes const& sizes) {
+/// MACs below Roots with repeated parts counted once.
+template <class Roots, class Sizes>
+constexpr Index macs_once(Roots, counted what, Sizes const& sizes) {
   checked n = 0;
-  for_each(nodes_of<roots<Y>>{}, [&]<class A>() {
+  for_each(nodes_of<Roots>{}, [&]<class A>() {
     if constexpr (requires { macs(A{}, sizes); }) {
       if (what.router || !reads_router(typename A::args{})) n += macs(A{}, sizes);
     }
@@ -169,15 +169,38 @@ constexpr Index macs_once(Y, counted what, Sizes const& sizes) {
   });
   return n.value;
 }
-/// A value below the end of a repeated part and not below its beginning is counted once per instance.
+/// The operand of node E if repetition R reads it from outside.
+template <class R, class E>
+struct input_of_repetition {
+  using type = type_list<>;
+};
+template <class R, class A>
+struct input_of_repetition<R, node<ops::at_edge<R, repeat_edge::begin>, A>> {
+  using type = type_list<A>;
+};
+template <class R, class A>
+struct input_of_repetition<R, node<ops::shared_input<R>, A>> {
+  using type = type_list<A>;
+};
+/// What repetition R reads from outside, among nodes.
+template <class R, class Nodes>
+struct inputs_of_repetition;
+template <class R, class... E>
+struct inputs_of_repetition<R, type_list<E...>> {
+  using list = concat<typename input_of_repetition<R, E>::type...>;
+};
+/// A value below the end of a repeated part, and not below what the part reads from outside, is counted once per
+/// instance.
 template <class Y, class Sizes>
 constexpr Index macs_below(Y, counted what, Sizes const& sizes) {
-  checked n = macs_once(Y{}, what, sizes);
-  for_each(nodes_of<roots<Y>>{}, [&]<class A>() {
-    if constexpr (edge_at<A> == repeat_edge::end || edge_at<A> == repeat_edge::begin) {
-      Index const more = sizes.template extent<typename A::op::repeated_by::count>() - 1;
-      Index const below = macs_once(first_in<typename A::args>{}, what, sizes);
-      n += checked(edge_at<A> == repeat_edge::end ? more : -more) * below;
+  using nodes = nodes_of<roots<Y>>;
+  checked n = macs_once(roots<Y>{}, what, sizes);
+  for_each(nodes{}, [&]<class A>() {
+    if constexpr (edge_at<A> == repeat_edge::end) {
+      using R = typename A::op::repeated_by;
+      Index const once = macs_once(roots<first_in<typename A::args>>{}, what, sizes);
+      Index const outside = macs_once(inputs_of_repetition<R, nodes>{}, what, sizes);
+      n += checked(sizes.template extent<typename R::count>() - 1) * (once - outside);
     }
   });
   return n.value;

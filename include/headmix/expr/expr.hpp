@@ -155,6 +155,9 @@ struct operation {
   static constexpr bool validates = false;
   /// True if an operand may be a stack of matrices; otherwise stacks are refused.
   static constexpr bool takes_stacks = false;
+  /// True for a view whose gradient is summed in a buffer before `vjp` passes it on; that of other views is an
+  /// expression.
+  static constexpr bool gathers_gradients = false;
   /// True if operands arrive as unevaluated trees (contract/lowered_tree.hpp) instead of views.
   static constexpr bool fuses_operands = false;
   /// Advice at the end of the message about operands that do not fit.

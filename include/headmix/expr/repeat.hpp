@@ -7,6 +7,7 @@
 #include "headmix/core/view.hpp"
 #include "headmix/expr/repeat_edge.hpp"
 #include "headmix/expr/rewrite.hpp"
+#include "headmix/expr/view_ops.hpp"
 
 namespace headmix {
 
@@ -57,11 +58,11 @@ struct at_edge : operation {
     return grads(make<at_edge<R, back>>(dy));
   }
 };
-/// The sum of a number over all repetitions.
-template <class R>
+/// The sum over all repetitions of a number, or of the gradients by a shared_input.
+template <class R, repeat_edge Edge = repeat_edge::total>
 struct repeat_total : operation {
   using repeated_by = R;
-  static constexpr repeat_edge edge = repeat_edge::total;
+  static constexpr repeat_edge edge = Edge;
   static constexpr bool accumulates = true;
   template <class A>
   using shape_of = typename A::extents;
@@ -74,6 +75,23 @@ struct repeat_total : operation {
   template <Expr D>
   static constexpr auto vjp(D dy, auto, auto) {
     return grads(dy);
+  }
+};
+/// A value from outside of repetition R that all repetitions read. Its gradient is the sum of theirs, from the last
+/// repetition to the first one.
+template <class R>
+struct shared_input : reshape {
+  static constexpr bool gathers_gradients = true;
+  template <class A>
+  using shape_of = typename A::extents;
+  template <class T>
+  static constexpr view<T> apply(auto const&, view<T> a) {
+    return a;
+  }
+  /// The sum has a buffer that nothing else adds to, so that the whole part can run before the other terms.
+  template <Expr D>
+  static constexpr auto vjp(D, auto, auto) {
+    return grads(let<applied<repeat_total<R, repeat_edge::gradient_total>, D>>{});
   }
 };
 }  // namespace ops
@@ -117,6 +135,10 @@ struct edge_in<ops::at_edge<R, Edge>, Name> {
 template <class R, name_text Name>
 struct edge_in<ops::repeat_total<R>, Name> {
   using type = ops::repeat_total<repetition_in<R, Name>>;
+};
+template <class R, name_text Name>
+struct edge_in<ops::shared_input<R>, Name> {
+  using type = ops::shared_input<repetition_in<R, Name>>;
 };
 
 template <class L>

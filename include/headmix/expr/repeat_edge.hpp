@@ -11,7 +11,8 @@ enum class repeat_edge {
   end,             ///< brings out the result of the last repetition
   total,           ///< adds a number of each repetition
   gradient_begin,  ///< brings in the gradient of the result
-  gradient_end     ///< brings out the gradient of the value brought in
+  gradient_end,    ///< brings out the gradient of the value brought in
+  gradient_total   ///< adds a gradient of each repetition, by a value that all repetitions read
 };
 
 }  // namespace headmix

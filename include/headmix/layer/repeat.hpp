@@ -11,20 +11,36 @@ namespace headmix {
 namespace detail {
 
 /// The replacements of the leaves of layer L in a repetition.
-template <class L, class R, class Carried>
+template <class L, class R, class Carried, class... Given>
 struct leaves_in_repeat {
+  /// A value that all instances read.
+  template <class E>
+  static constexpr auto shared(E value) {
+    if constexpr (E::grad) {
+      return make<ops::shared_input<R>>(value);
+    } else {
+      return value;
+    }
+  }
   template <class P>
   static constexpr auto leaf_for() {
+    using value = typename value_given<P, Given...>::type;
     if constexpr (std::is_same_v<P, typename L::x>) {
       return Carried{};
+    } else if constexpr (!std::is_void_v<value>) {
+      return shared(value{});
+    } else if constexpr (is_context_of<L, P>) {
+      static_assert(!is_context_of<L, P>,
+                    "headmix: the layer has a second input; give it its value: repeat<n, Layer, \"name\">(x, context)");
     } else if constexpr (is_valid_rows_of<L, P> || std::is_same_v<P, valid_rows_of_uses>) {
       return valid_rows_of_uses{};
+    } else if constexpr (is_context_valid_rows_of<L, P> || std::is_same_v<P, context_valid_rows_of_uses>) {
+      return context_valid_rows_of_uses{};
     } else if constexpr (Parameter<P> || PackedParameter<P> || ModuleBuffer<P> || std::is_base_of_v<random_key, P>) {
       static_assert(!RepeatedLeaf<P>, "headmix: a layer that repeats another one cannot be repeated itself");
       return repeated_leaf<P, R>{};
     } else {
-      static_assert(!P::grad, "headmix: a layer that is repeated has one input, x");
-      return leaf_in<P, R::text>{};
+      return shared(leaf_in<P, R::text>{});
     }
   }
   template <class P>
@@ -49,7 +65,7 @@ struct totals_of<R, type_list<E...>> {
 struct recompute {};
 
 /// A repeated layer; see repeat().
-template <LayerPolicy L, class R, Expr X>
+template <LayerPolicy L, class R, Expr X, class... Given>
 struct layer_repeat {
   static_assert(std::is_same_v<rows<X>, rows<typename L::x>> &&
                     std::is_same_v<rows<std::remove_cvref_t<decltype(L::y)>>, rows<X>>,
@@ -63,7 +79,7 @@ struct layer_repeat {
     /// The name in listings.
     static constexpr char const* name = detail::name_under<detail::with_star(R::text), "x">.data();
   };
-  using leaves = detail::leaves_in_repeat<L, R, carried>;
+  using leaves = detail::leaves_in_repeat<L, R, carried, Given...>;
   /// The counterpart in this repetition of an expression or a leaf of the layer.
   template <Expr E>
   using as = detail::rewritten_as<leaves, E>;
@@ -86,12 +102,12 @@ struct layer_repeat {
 };
 
 namespace detail {
-template <class L, class R, class X>
+template <class L, class R, class X, class... Given>
 struct repeated {
-  using type = layer_repeat<L, R, X>;
+  using type = layer_repeat<L, R, X, typename input_of<L, Given>::type...>;
 };
-template <class L, class R, class X>
-requires(RefusedLayer<L> || Refused<X>) struct repeated<L, R, X> {
+template <class L, class R, class X, class... Given>
+requires(RefusedLayer<L> || (is_refused<X> || ... || is_refused<Given>)) struct repeated<L, R, X, Given...> {
   using type = refused_use;
 };
 }  // namespace detail
@@ -100,17 +116,22 @@ requires(RefusedLayer<L> || Refused<X>) struct repeated<L, R, X> {
 /// `Name.1.W_q` and so on. A number of instances that is given at run time is an extent,
 /// `struct depth : size<dynamic> {};`, with its value in the constructor: `at<depth>(12)`. The result has `y`,
 /// `losses`, `observed` and `as<Leaf>`.
-template <Extent Count, LayerPolicy L, name_text Name, class... Options, Expr X>
-constexpr typename detail::repeated<L, repetition<Count, Name, (std::is_same_v<Options, recompute> || ...)>, X>::type
-repeat(X) {
+///
+/// All instances read the same further inputs: a context, a conditioning, positions. Their values are further
+/// arguments, as of use(); an input without a value is a leaf under the name. The gradient by such a value is the sum
+/// of those of the instances, from the last one to the first.
+template <Extent Count, LayerPolicy L, name_text Name, class... Options, Expr X, class... Given>
+constexpr typename detail::repeated<L, repetition<Count, Name, (std::is_same_v<Options, recompute> || ...)>, X,
+                                    Given...>::type
+repeat(X, Given...) {
   static_assert((std::is_same_v<Options, recompute> && ...), "headmix: the only option of repeat is `recompute`");
   return {};
 }
 /// repeat() for a static number of instances.
-template <Index Count, LayerPolicy L, name_text Name, class... Options, Expr X>
-constexpr auto repeat(X x) {
+template <Index Count, LayerPolicy L, name_text Name, class... Options, Expr X, class... Given>
+constexpr auto repeat(X x, Given... given) {
   static_assert(Count >= 1, "headmix: a layer is repeated at least once");
-  return repeat<size<Count>, L, Name, Options...>(x);
+  return repeat<size<Count>, L, Name, Options...>(x, given...);
 }
 
 }  // namespace headmix

@@ -30,6 +30,20 @@ struct context_valid_rows_of_uses : row_numbers<context_tokens, padded_context_t
   static constexpr char const* name = "context_valid_rows";
 };
 
+/// The value of an input of a layer; see feed().
+template <Leaf Input, Expr E>
+struct input_value {};
+/// The value of an input of a layer other than x, as an argument of use() or repeat():
+/// `use<Block, "block">(x, feed<Block::c>(value))`.
+template <Leaf Input, Expr E>
+constexpr input_value<Input, E> feed(E) {
+  static_assert(extents_agree<rows<E>::value, rows<Input>::value> && extents_agree<cols<E>::value, cols<Input>::value>,
+                "headmix: feed<Input>(value): the value has other extents than the input");
+  static_assert((E::kind_of == kind::integer) == (Input::kind_of == kind::integer),
+                "headmix: feed<Input>(value): one is a selection and the other one is numbers");
+  return {};
+}
+
 namespace detail {
 
 template <class L, class P>
@@ -45,18 +59,66 @@ concept is_context_valid_rows_of = requires {
   requires std::is_same_v<P, typename L::context_valid_rows>;
 };
 
+template <class P, class... A>
+constexpr bool is_read(type_list<A...>*);
+/// True if P is E or below E.
+template <class P, class E>
+inline constexpr bool reads = std::is_same_v<P, E> || detail::is_read<P>(static_cast<typename E::args*>(nullptr));
+template <class P, class... A>
+constexpr bool is_read(type_list<A...>*) {
+  return (reads<P, A> || ...);
+}
+template <class L>
+struct context_of {
+  using type = void;
+};
+template <class L>
+requires requires { typename L::context; }
+struct context_of<L> {
+  using type = typename L::context;
+};
+/// An argument of use() or repeat(): an input, or the value of the input `context`.
+template <class L, class A>
+struct input_of {
+  using type = input_value<typename context_of<L>::type, A>;
+  static_assert(
+      !std::is_void_v<typename context_of<L>::type>,
+      "headmix: the layer has no input `context`; give a value to another input by feed<Layer::input>(value)");
+};
+template <class L, class P, class E>
+struct input_of<L, input_value<P, E>> {
+  using type = input_value<P, E>;
+  static_assert(!std::is_same_v<P, typename L::x>, "headmix: the value of the input x is the first argument");
+  using roots = concat<type_list<std::remove_cvref_t<decltype(L::y)>>, typename L::losses>;
+  static_assert(detail::is_read<P>(static_cast<roots*>(nullptr)),
+                "headmix: feed<Input>(value): the layer has no such input");
+};
+/// The value of input P among the values of inputs, or void.
+template <class P, class... Given>
+struct value_given {
+  using type = void;
+};
+template <class P, class E, class... Given>
+struct value_given<P, input_value<P, E>, Given...> {
+  using type = E;
+};
+template <class P, class Q, class E, class... Given>
+struct value_given<P, input_value<Q, E>, Given...> : value_given<P, Given...> {};
+
 /// The replacements of the leaves of layer L in a use: expressions for its inputs, and leaves under the use's name for
 /// all others.
-template <class L, name_text Name, class X, class Context>
+template <class L, name_text Name, class X, class... Given>
 struct leaves_in_use {
   template <class P>
   static constexpr auto leaf_for() {
+    using value = typename value_given<P, Given...>::type;
     if constexpr (std::is_same_v<P, typename L::x>) {
       return X{};
+    } else if constexpr (!std::is_void_v<value>) {
+      return value{};
     } else if constexpr (is_context_of<L, P>) {
-      static_assert(!std::is_void_v<Context>,
+      static_assert(!is_context_of<L, P>,
                     "headmix: the layer has a second input; give it its value: use<Layer, \"name\">(x, context)");
-      return Context{};
     } else if constexpr (is_valid_rows_of<L, P> || std::is_same_v<P, valid_rows_of_uses>) {
       return valid_rows_of_uses{};
     } else if constexpr (is_context_valid_rows_of<L, P> || std::is_same_v<P, context_valid_rows_of_uses>) {
@@ -85,13 +147,13 @@ struct inference_in_use<L, Leaves> {
 }  // namespace detail
 
 /// A layer applied to an expression; see use().
-template <LayerPolicy L, name_text Name, Expr X, class Context = void>
-struct layer_use : detail::inference_in_use<L, detail::leaves_in_use<L, Name, X, Context>> {
+template <LayerPolicy L, name_text Name, Expr X, class... Given>
+struct layer_use : detail::inference_in_use<L, detail::leaves_in_use<L, Name, X, Given...>> {
   static_assert(std::is_same_v<rows<X>, rows<typename L::x>>,
                 "headmix: a layer is used on an expression of other rows than its input has");
   static_assert(extents_agree<cols<X>::value, cols<typename L::x>::value>,
                 "headmix: a layer is used on an expression of another width than its input has");
-  using leaves = detail::leaves_in_use<L, Name, X, Context>;
+  using leaves = detail::leaves_in_use<L, Name, X, Given...>;
   /// The counterpart in this use of an expression or a leaf of the layer: `m.get<Net::attn_t::as<Heads::W_q>>()`.
   template <Expr E>
   using as = detail::rewritten_as<leaves, E>;
@@ -123,25 +185,27 @@ struct refused_use {
 };
 template <class L>
 concept RefusedLayer = Refused<std::remove_cvref_t<decltype(L::y)>>;
-template <class L, name_text Name, class X, class Context = void>
+template <class A>
+inline constexpr bool is_refused = Refused<A>;
+template <class P, class E>
+inline constexpr bool is_refused<input_value<P, E>> = Refused<E>;
+template <class L, name_text Name, class X, class... Given>
 struct used {
-  using type = layer_use<L, Name, X, Context>;
+  using type = layer_use<L, Name, X, typename input_of<L, Given>::type...>;
 };
-template <class L, name_text Name, class X, class Context>
-requires(RefusedLayer<L> || Refused<X> || __is_base_of(refusal, Context)) struct used<L, Name, X, Context> {
+template <class L, name_text Name, class X, class... Given>
+requires(RefusedLayer<L> || (is_refused<X> || ... || is_refused<Given>)) struct used<L, Name, X, Given...> {
   using type = refused_use;
 };
 }  // namespace detail
 
 /// Layer L on the value x, with its own parameters and random numbers, whose names begin with `Name`: two uses of a
 /// layer under one name share them. The result has `y`, the lists `losses` and `observed`, and `as<Leaf>`.
-template <LayerPolicy L, name_text Name, Expr X>
-constexpr typename detail::used<L, Name, X>::type use(X) {
-  return {};
-}
-/// A layer with a second input, the source of keys and values.
-template <LayerPolicy L, name_text Name, Expr X, Expr Context>
-constexpr typename detail::used<L, Name, X, Context>::type use(X, Context) {
+///
+/// Further arguments are the values of further inputs: an expression is that of the input `context`, the source of keys
+/// and values; feed<Input>(value) names another one. An input without a value is a leaf under the name.
+template <LayerPolicy L, name_text Name, Expr X, class... Given>
+constexpr typename detail::used<L, Name, X, Given...>::type use(X, Given...) {
   return {};
 }
 

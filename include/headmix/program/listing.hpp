@@ -625,6 +625,7 @@ class listing_maker {
                              : row.edge == repeat_edge::end            ? "ends"
                              : row.edge == repeat_edge::gradient_begin ? "gradient begins"
                              : row.edge == repeat_edge::gradient_end   ? "gradient ends"
+                             : row.edge == repeat_edge::gradient_total ? "gradient total"
                                                                        : "total";
     return message(" [", name, ": ", edge, "]");
   }

@@ -100,8 +100,7 @@ HEADMIX_INLINE bool Unrolled::repeat_call(std::size_t c) {
   call_row const& row = from_->calls[c];
   auto const n = numbers_of(c);
   bool const begins = row.edge == repeat_edge::begin || row.edge == repeat_edge::gradient_begin;
-  bool const ends =
-      row.edge == repeat_edge::end || row.edge == repeat_edge::total || row.edge == repeat_edge::gradient_end;
+  bool const ends = row.edge != repeat_edge::none;
   if (begins || call_repeat_[c] != not_repeated) return false;
   int found = ends ? row.repeat : not_repeated;
   for (std::size_t i = 0; i < n.size(); ++i) {
@@ -117,8 +116,7 @@ HEADMIX_INLINE bool Unrolled::repeat_call(std::size_t c) {
 HEADMIX_INLINE void Unrolled::check(part const& p, std::size_t r) const {
   char const* const name = from_->repeats[r].name;
   auto const most = static_cast<Index>((std::numeric_limits<int>::max)() / (3 * (from_->values() + 1)));
-  if (instances_[r] > most)
-    fail("repeat ", name, ": it is done ", instances_[r], " times; expected at most ", most);
+  if (instances_[r] > most) fail("repeat ", name, ": it is done ", instances_[r], " times; expected at most ", most);
   if (instances_[r] < 1) fail("repeat ", name, ": it is done ", instances_[r], " times; expected at least one");
   if (p.in < 0 || p.made < 0) fail("repeat ", name, ": the program has the repeated layer without its result");
   if (!p.backward.empty() && p.d_made < 0 && instances_[r] > 1) {
@@ -234,8 +232,9 @@ HEADMIX_INLINE void Unrolled::emit_backward(part const& p, int r) {
       if (makes_again(p, c)) add_call_of(c, instance, true, false);
     }
     for (std::size_t const c : p.backward) {
-      if (from_->calls[c].edge == repeat_edge::gradient_end && instance > 0) continue;
-      add_call_of(c, instance, true, false);
+      repeat_edge const edge = from_->calls[c].edge;
+      if (edge == repeat_edge::gradient_end && instance > 0) continue;
+      add_call_of(c, instance, true, edge == repeat_edge::gradient_total && instance + 1 < instances(r));
     }
   }
 }
