@@ -66,10 +66,12 @@ struct repeat_total : operation {
   static constexpr bool accumulates = true;
   template <class A>
   using shape_of = typename A::extents;
+  /// Gradients in the storage type are summed in the accumulator's.
   template <class A>
-  static constexpr kind kind_of = A::kind_of;
-  template <class T>
-  static void eval(auto const& run, view<T> y, bool accumulate, view<T const> a) {
+  static constexpr kind kind_of =
+      Edge == repeat_edge::gradient_total && A::kind_of == kind::real ? kind::accumulator : A::kind_of;
+  template <class T, class U>
+  static void eval(auto const& run, view<T> y, bool accumulate, view<U const> a) {
     run.copy(y, a, accumulate);
   }
   template <Expr D>
