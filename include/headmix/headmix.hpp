@@ -24,6 +24,7 @@
 #include "headmix/core/version.hpp"
 #include "headmix/count/count.hpp"
 #include "headmix/count/parity.hpp"
+#include "headmix/decode/beam_search.hpp"
 #include "headmix/decode/decoder.hpp"
 #include "headmix/expr/norm.hpp"
 #include "headmix/expr/rotary.hpp"

@@ -64,3 +64,41 @@ TEST_CASE("cuda, emulated: a decoder") {
   text[0].resize(20 * 8);
   bring({0, 2, 3, 3});
 }
+
+namespace {
+struct OverContext {
+  using Cross = Moa<8, 4, SoftmaxTopK<4, 2>, context_dim<8>, kv_heads<2>>;
+  struct x : input<tokens, size<8>> {};
+  struct context : input<context_tokens, size<8>> {};
+  static constexpr auto self = use<MultiHead<8, 2, 4, causal>, "self">(x{});
+  struct h : let<decltype(x{} + self.y)> {};
+  static constexpr auto cross = use<Cross, "cross">(h{}, context{});
+  static constexpr auto y = h{} + cross.y;
+  using losses = type_list<>;
+  using observed = type_list<>;
+};
+}  // namespace
+
+TEST_CASE("cuda, emulated: a decoder with a context, which comes without tokens") {
+  using Gpu = Cuda<float, Emulated>;
+  Module<OverContext, Reference<float>, inference> whole(1);
+  Module<OverContext, Gpu, inference> weights(1);
+  Decoder<OverContext, Gpu> decoder({.sequences = 2, .tokens = 4, .page = 32, .context = 50}, share_parameters{},
+                                    weights);
+  std::vector<float> x(2 * 4 * 8), context(2 * 20 * 8), step(2 * 8);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(Random(2).normal(i));
+  for (std::size_t i = 0; i < context.size(); ++i) context[i] = static_cast<float>(Random(3).normal(i));
+  auto const expected = whole.forward({x.data(), 8, 8}, uniform(2, 4), {context.data(), 40, 8}, uniform(2, 20));
+  backend_memory<Gpu> x_there(step.size() * sizeof(float)), context_there(context.size() * sizeof(float));
+  upload(weights.backend(), context_there.as<float>(), context.data(), context.size());
+  decoder.prefill({x_there.as<float>(), 0, 8}, uniform(2, 0), {context_there.as<float>(), 40, 8}, uniform(2, 20));
+  for (Index t = 0; t < 4; ++t) {
+    for (Index b = 0; b < 2; ++b) std::copy_n(x.data() + (4 * b + t) * 8, 8, step.data() + 8 * b);
+    upload(weights.backend(), x_there.as<float>(), step.data(), step.size());
+    auto const y = decoder.step({x_there.as<float>(), 2, 8});
+    download(weights.backend(), step.data(), y.data, step.size());
+    for (Index i = 0; i < 16; ++i) {
+      REQUIRE(std::abs(step[static_cast<std::size_t>(i)] - expected(4 * (i / 8) + t, i % 8)) < 1e-4f);
+    }
+  }
+}

@@ -5,8 +5,11 @@
 //   Decoder<Network, Cpu<float>> decoder({.sequences = 4, .tokens = 8192}, share_parameters{}, trained);
 //   auto y = decoder.prefill(prompts, ragged(offsets, 4));  // any number of rows of each sequence, in any chunks
 //   y = decoder.step(x);                                    // one row of each sequence
+//   y = decoder.prefill(x, s, memory, m);                   // the first rows of a layer with a second input
 //   decoder.reorder(beams);                                 // sequence i goes on as a copy of sequence beams[i]
 //   decoder.rewind(0, 17);                                  // sequence 0 has 17 tokens again
+
+#include <optional>
 
 #include "headmix/decode/incremental.hpp"
 #include "headmix/decode/page_table.hpp"
@@ -18,6 +21,15 @@ namespace detail {
 struct is_cache_memory {
   template <class E>
   static constexpr bool value = CacheMemory<E>;
+};
+/// The second input of a layer that reads Leaves, or void.
+template <class L, class Leaves>
+struct second_input {
+  using type = void;
+};
+template <class L, class Leaves>
+requires(contains<Leaves, typename L::context>) struct second_input<L, Leaves> {
+  using type = typename L::context;
 };
 }  // namespace detail
 
@@ -65,43 +77,30 @@ class Decoder {
   /// y of further tokens, [x.rows, d]: sequence b has s.length(b) of them, possibly none. The view is valid until the
   /// next pass.
   view<result_scalar const> prefill(view<input const> x, segments s) {
-    if (s.count != sequences()) {
-      fail("Decoder: there are rows for ", s.count, " sequences, the decoder has ", sequences());
+    check_rows<tokens>("x", x.rows, s);
+    if constexpr (has_context) {
+      return pass(x, s, {nullptr, 0, cols<context_of<L>>::value}, uniform(sequences(), 0));
+    } else {
+      return pass(x, s);
     }
-    if (s.past != nullptr) fail("Decoder: the decoder knows what came before; segments::past must be null");
-    detail::check_segments(detail::name_source<tokens>(), s, true);
-    if (s.rows != x.rows) fail("Decoder: x has ", x.rows, " rows, the sequences have ", s.rows);
-    if (!bound_) fail("Decoder: give the cache its memory first: bind_cache()");
-    auto const rows = [&s](Index b) { return s.length(b); };
-    auto const copies = pages_.reserve(rows);
-    struct guard {
-      PageTable& pages;
-      bool completed = false;
-      ~guard() {
-        if (!completed) pages.release_reserved();
-      }
-    } reserved{pages_};
-    for (auto const& c : copies) copy_page(c);
-
-    Backend& on = backend_;
-    auto& program = module_.program();
-    segments on_device = s;
-    if (s.offsets != nullptr) on_device.offsets = offsets_.assign(on, s.offsets, static_cast<std::size_t>(s.count) + 1);
-    auto const lengths = pages_.lengths();
-    on_device.past = past_.assign(on, lengths.data(), lengths.size());
-    auto const table = pages_.table();
-    program.bind(typename L::x{}, x);
-    program.bind_tokens(on_device);
-    if constexpr (detail::contains<leaves, cache_page_table>) {
-      program.bind(cache_page_table{},
-                   {table_.assign(on, table.data, static_cast<std::size_t>(table.size())), table.rows, table.cols});
-    }
-    auto const y = module_.forward();
-    pages_.append(rows);
-    reserved.completed = true;
-    return y;
   }
-  /// y of further tokens, with an equal number of rows for each sequence.
+  /// y of further tokens of sequences with contexts. Sequence b gets the m.length(b) rows of `context` as its context;
+  /// it has none yet, or keeps its context where there are no rows. Keys and values of the context are computed here,
+  /// once. A sequence with tokens has a context.
+  template <class Of = L>
+  view<result_scalar const> prefill(view<input const> x, segments s, view<scalar const> context, segments m) {
+    static_assert(!std::is_void_v<context_of<Of>>,
+                  "headmix: the layer has no second input; see the option context_dim");
+    check_rows<tokens>("x", x.rows, s);
+    check_rows<context_tokens>("the context", context.rows, m);
+    for (Index b = 0; b < sequences(); ++b) {
+      if (m.length(b) > 0 && context_length(b) > 0) {
+        fail("Decoder: sequence ", b, " has a context of ", context_length(b), " tokens, found ", m.length(b), " more");
+      }
+    }
+    return pass(x, s, context, m);
+  }
+  /// y of further tokens, an equal number for each sequence.
   view<result_scalar const> prefill(view<input const> x) {
     Index const n = sequences();
     if (n == 0 || x.rows % n != 0) fail("Decoder: ", x.rows, " rows do not divide evenly into ", n, " sequences");
@@ -116,15 +115,25 @@ class Decoder {
   }
 
   /// Reorders sequences: sequence i continues as a copy of sequence order[i], or empty for -1. Sequences that are not
-  /// named are dropped; copies share pages until one of them writes.
-  void reorder(std::span<Index const> order) { pages_.reorder(order); }
-  /// Truncates sequence b to its first `length` tokens.
+  /// named are dropped; copies share pages until one of them writes, and contexts always.
+  void reorder(std::span<Index const> order) {
+    pages_.reorder(order);
+    if (contexts_) contexts_->reorder(order);
+  }
+  /// Truncates sequence b to its first `length` tokens. Its context stays.
   void rewind(Index b, Index length) { pages_.rewind(b, length); }
 
   /// The number of sequences.
   [[nodiscard]] Index sequences() const { return pages_.sequences(); }
   /// The number of tokens of sequence b.
   [[nodiscard]] Index length(Index b) const { return pages_.length(b); }
+  /// The number of tokens of the context of sequence b.
+  template <class Of = L>
+  [[nodiscard]] Index context_length(Index b) const {
+    static_assert(!std::is_void_v<context_of<Of>>,
+                  "headmix: the layer has no second input; see the option context_dim");
+    return contexts_->length(b);
+  }
   /// The pages of each sequence, and the free ones.
   [[nodiscard]] PageTable const& pages() const { return pages_; }
   /// The module that runs: for its parameters, for load() and prepare_weights(), and for binding further leaves of the
@@ -146,7 +155,10 @@ class Decoder {
     if (reinterpret_cast<std::uintptr_t>(memory.data()) % alignment != 0) {
       fail("Decoder: the memory of the cache must be aligned to ", alignment, " bytes");
     }
-    for (Index b = 0; b < sequences(); ++b) rewind(b, 0);
+    for (Index b = 0; b < sequences(); ++b) {
+      rewind(b, 0);
+      if (contexts_) contexts_->rewind(b, 0);
+    }
     std::size_t offset = 0;
     each_cache([&]<class Leaf>(Index instance) {
       auto const shape = binding().leaf_shape(number_of<Leaf>(instance));
@@ -162,16 +174,128 @@ class Decoder {
   template <class... A>
   Decoder(private_tag, cache_size const& size, A&&... module)
       : pages_(size, Backend::cache_rows),
-        module_(std::forward<A>(module)..., at<cache_page_count>(pages_.pages()),
-                at<cache_page_rows>(pages_.page_rows()), at<cache_pages_per_sequence>(pages_.pages_per_sequence())) {
+        contexts_(contexts_of(size)),
+        module_(make_module(std::forward<A>(module)...)) {
     if (size.own_memory) {
       memory_ = memory_type(cache_bytes());
       bind_cache(memory_.bytes());
     }
   }
 
-  using memory_type = backend_memory<Backend>;
   using leaves = typename module_type::program_type::leaves;
+  template <class Of>
+  using context_of = typename detail::second_input<Of, leaves>::type;
+  static constexpr bool has_context = !std::is_void_v<context_of<L>>;
+
+  [[nodiscard]] static std::optional<PageTable> contexts_of(cache_size const& size) {
+    if constexpr (has_context) {
+      return PageTable(size, Backend::cache_rows, true);
+    } else {
+      return {};
+    }
+  }
+  template <class... A>
+  module_type make_module(A&&... module) const {
+    if constexpr (has_context) {
+      return module_type(std::forward<A>(module)..., at<cache_page_count>(pages_.pages()),
+                         at<cache_page_rows>(pages_.page_rows()),
+                         at<cache_pages_per_sequence>(pages_.pages_per_sequence()),
+                         at<context_page_count>(contexts_->pages()), at<context_page_rows>(contexts_->page_rows()),
+                         at<context_pages_per_sequence>(contexts_->pages_per_sequence()));
+    } else {
+      return module_type(std::forward<A>(module)..., at<cache_page_count>(pages_.pages()),
+                         at<cache_page_rows>(pages_.page_rows()),
+                         at<cache_pages_per_sequence>(pages_.pages_per_sequence()));
+    }
+  }
+
+  template <class Rows>
+  void check_rows(char const* what, Index rows, segments const& s) const {
+    if (s.count != sequences()) {
+      fail("Decoder: there are rows for ", s.count, " sequences, the decoder has ", sequences());
+    }
+    if (s.past != nullptr) fail("Decoder: the decoder knows what came before; segments::past must be null");
+    detail::check_segments(detail::name_source<Rows>(), s, true);
+    if (s.rows != rows) fail("Decoder: ", what, " has ", rows, " rows, the sequences have ", s.rows);
+  }
+  /// Pages reserved for the rows of a pass: appended when the pass has completed, released otherwise.
+  class reserved_pages {
+   public:
+    reserved_pages(PageTable& pages, segments const& s) : pages_(pages), s_(s), copies_(pages.reserve(rows())) {}
+    reserved_pages(reserved_pages const&) = delete;
+    reserved_pages& operator=(reserved_pages const&) = delete;
+    ~reserved_pages() {
+      if (!completed_) pages_.release_reserved();
+    }
+    [[nodiscard]] std::span<PageTable::copy const> copies() const { return copies_; }
+    void complete() {
+      pages_.append(rows());
+      completed_ = true;
+    }
+
+   private:
+    [[nodiscard]] auto rows() const {
+      return [this](Index b) { return s_.length(b); };
+    }
+    PageTable& pages_;
+    segments s_;
+    std::span<PageTable::copy const> copies_;
+    bool completed_ = false;
+  };
+  /// The numbers of a pass in memory of the backend.
+  struct pass_numbers {
+    HostInts<Backend> offsets, past, table;
+
+    [[nodiscard]] segments rows(Backend& on, segments s) {
+      if (s.offsets != nullptr) s.offsets = offsets.assign(on, s.offsets, static_cast<std::size_t>(s.count) + 1);
+      return s;
+    }
+    [[nodiscard]] view<Int const> lengths(Backend& on, PageTable const& pages) {
+      auto const all = pages.lengths();
+      return {past.assign(on, all.data(), all.size()), static_cast<Index>(all.size()), 1};
+    }
+    [[nodiscard]] view<Int const> pages(Backend& on, PageTable const& all) {
+      auto const t = all.table();
+      return {table.assign(on, t.data, static_cast<std::size_t>(t.size())), t.rows, t.cols};
+    }
+  };
+  view<result_scalar const> pass(view<input const> x, segments s) {
+    if (!bound_) fail("Decoder: give the cache its memory first: bind_cache()");
+    reserved_pages reserved(pages_, s);
+    for (auto const& c : reserved.copies()) copy_page(c);
+    auto& program = module_.program();
+    program.bind(typename L::x{}, x);
+    segments at = numbers_.rows(backend_, s);
+    at.past = numbers_.lengths(backend_, pages_).data;
+    program.bind_tokens(at);
+    if constexpr (detail::contains<leaves, cache_page_table>) {
+      program.bind(cache_page_table{}, numbers_.pages(backend_, pages_));
+    }
+    auto const y = module_.forward();
+    reserved.complete();
+    return y;
+  }
+  view<result_scalar const> pass(view<input const> x, segments s, view<scalar const> context, segments m) {
+    for (Index b = 0; b < sequences(); ++b) {
+      if (s.length(b) > 0 && context_length(b) + m.length(b) == 0) {
+        fail("Decoder: sequence ", b, " has ", s.length(b),
+             " tokens and no context; give it one with its first tokens");
+      }
+    }
+    reserved_pages reserved(*contexts_, m);
+    auto& program = module_.program();
+    program.bind(context_of<L>{}, context);
+    program.bind_context(context_numbers_.rows(backend_, m));
+    if constexpr (detail::contains<leaves, context_page_table>) {
+      program.bind(context_lengths{}, context_numbers_.lengths(backend_, *contexts_));
+      program.bind(context_page_table{}, context_numbers_.pages(backend_, *contexts_));
+    }
+    auto const y = pass(x, s);
+    reserved.complete();
+    return y;
+  }
+
+  using memory_type = backend_memory<Backend>;
   using cache_leaves = detail::filter<leaves, detail::is_cache_memory>;
 
   [[nodiscard]] detail::Binding& binding() { return detail::binding_of(module_.program()); }
@@ -198,6 +322,7 @@ class Decoder {
     constexpr Index granule = Backend::cache_rows;
     Index const page_rows = pages_.page_rows(), rows = (c.rows + granule - 1) / granule * granule;
     each_cache([&]<class Leaf>(Index instance) {
+      if constexpr (!std::is_same_v<typename Leaf::positions, token_positions>) return;
       auto const all = detail::typed<scalar>(binding().values()[number_of<Leaf>(instance)]);
       Index const parts = module_.program().template extent<typename Leaf::parts>(), cols = all.cols / parts;
       auto const page = [&](Int number) {
@@ -210,11 +335,12 @@ class Decoder {
   }
 
   PageTable pages_;
+  std::optional<PageTable> contexts_;
   module_type module_;
   Backend backend_ = module_.backend();
   memory_type memory_;
   bool bound_ = false;
-  HostInts<Backend> offsets_, past_, table_;
+  pass_numbers numbers_, context_numbers_;
 };
 
 }  // namespace headmix

@@ -54,7 +54,8 @@ struct leaf_of_repetition<Leaf, void> {
 template <class E>
 inline constexpr bool looks_back = false;
 template <class Spec, class... A>
-inline constexpr bool looks_back<node<ops::attention<Spec>, A...>> = true;
+inline constexpr bool looks_back<node<ops::attention<Spec>, A...>> =
+    !is_multiple_of<typename Spec::q_rows, context_tokens>;
 template <class Window, class Rows, class A>
 inline constexpr bool looks_back<node<ops::window_mean<Window, Rows, false, false>, A>> = true;
 struct that_look_back {
@@ -81,9 +82,10 @@ struct incremental_leaves {
   template <class Op>
   using operation = Op;
   /// The cache memory of value E.
-  template <class E, int Which, Extent Cols, Extent Parts>
-  using cache = typename leaf_of_repetition<cache_of_positions<2 * position_in<Cached, E>::value + Which, Cols, Parts>,
-                                            repetition_of_value<E>>::type;
+  template <class E, int Which, Extent Cols, Extent Parts, class Positions = token_positions>
+  using cache =
+      typename leaf_of_repetition<cache_of_positions<2 * position_in<Cached, E>::value + Which, Cols, Parts, Positions>,
+                                  repetition_of_value<E>>::type;
 };
 
 /// The spec without dropout of probabilities, since inference has none.
@@ -99,20 +101,38 @@ struct without_dropout<ops::attention_spec<V, KvHeads, Q, K, ops::probability_dr
   using further = type_list<A...>;
 };
 
+/// Attention over cached tokens or over a cached context: the operation, and its operands behind the caches.
+template <class KRows, class Spec>
+struct cached_form {
+  static_assert(std::is_same_v<KRows, tokens>,
+                "headmix: a decoder takes attention over the tokens themselves, or over a context");
+  using positions = token_positions;
+  using operation = ops::cached_attention<Spec>;
+  using tables = type_list<cache_page_table>;
+};
+template <class Spec>
+struct cached_form<context_tokens, Spec> {
+  static_assert(separate_positions<typename Spec::mask>,
+                "headmix: a decoder's context takes a mask with separate_positions, as full: the positions of other "
+                "masks depend on tokens to come");
+  using positions = context_positions;
+  using operation = ops::cached_context_attention<Spec>;
+  using tables = type_list<context_page_table, context_lengths>;
+};
 template <class Cached, class Spec, class Q, class K, class V, class... A>
-struct rewritten<incremental_leaves<Cached>, node<ops::attention<Spec>, Q, K, V, A...>> {
-  static_assert(std::is_same_v<rows<K>, tokens>,
-                "headmix: a decoder takes attention over the tokens themselves, not over a context");
+requires(looks_back<node<ops::attention<Spec>, Q, K, V, A...>>)  //
+    struct rewritten<incremental_leaves<Cached>, node<ops::attention<Spec>, Q, K, V, A...>> {
   using leaves = incremental_leaves<Cached>;
-  using E = node<ops::attention<Spec>, Q, K, V, A...>;
   using kept = without_dropout<Spec, type_list<A...>>;
-  template <class... F>
-  static auto with(type_list<F...>)
-      -> node<ops::cached_attention<typename kept::spec>, rewritten_as<leaves, Q>, rewritten_as<leaves, K>,
-              rewritten_as<leaves, V>, typename leaves::template cache<E, 0, cols<K>, typename Spec::kv_heads>,
-              typename leaves::template cache<E, 1, cols<K>, typename Spec::kv_heads>, cache_page_table,
-              rewritten_as<leaves, F>...>;
-  using type = decltype(with(typename kept::further{}));
+  using form = cached_form<rows<K>, typename kept::spec>;
+  template <int Which>
+  using cache = typename leaves::template cache<node<ops::attention<Spec>, Q, K, V, A...>, Which, cols<K>,
+                                                typename Spec::kv_heads, typename form::positions>;
+  template <class... Table, class... F>
+  static auto with(type_list<Table...>, type_list<F...>)
+      -> node<typename form::operation, rewritten_as<leaves, Q>, rewritten_as<leaves, K>, rewritten_as<leaves, V>,
+              cache<0>, cache<1>, Table..., rewritten_as<leaves, F>...>;
+  using type = decltype(with(typename form::tables{}, typename kept::further{}));
 };
 template <class Cached, class Window, class A>
 struct rewritten<incremental_leaves<Cached>, node<ops::window_mean<Window, tokens, false, false>, A>> {
@@ -126,11 +146,22 @@ struct rewritten<incremental_leaves<Cached>, node<ops::window_mean<Window, token
 
 }  // namespace detail
 
+namespace detail {
+template <class L>
+struct context_in {};
+template <class L>
+requires requires { typename L::context; }
+struct context_in<L> {
+  using context = typename L::context;  ///< the second input of the layer
+};
+}  // namespace detail
+
 /// Layer L for a decoder: y of the new tokens of each sequence, [tokens, d], equals their rows of the layer's y over
-/// the whole sequences, to rounding. For layers and networks whose tokens see only themselves and earlier ones:
-/// attention with a mask that hides later positions, and means over the positions so far. Parameters are those of L.
+/// the whole sequences, to rounding. For layers and networks whose tokens see only themselves, earlier ones and a
+/// context: attention with a mask that hides later positions, and means over the positions so far. Parameters are those
+/// of L.
 template <LayerPolicy L>
-struct incremental {
+struct incremental : detail::context_in<L> {
   using layer = L;          ///< the original layer
   using x = typename L::x;  ///< the input of the layer
   /// The layer's result without gradients.

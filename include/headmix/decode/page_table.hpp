@@ -14,29 +14,33 @@ namespace headmix {
 
 /// The size of a decoder's cache.
 struct cache_size {
-  Index sequences = 1;     ///< most sequences at a time
-  Index tokens = 0;        ///< most tokens of a sequence
-  Index page = 0;          ///< rows of a page, rounded up to the backend's `cache_rows`; 0: a sequence is one page
-  Index pages = 0;         ///< of all sequences together; 0: enough for all sequences
-  bool own_memory = true;  ///< false: see Decoder::bind_cache
+  Index sequences = 1;      ///< most sequences at a time
+  Index tokens = 0;         ///< most tokens of a sequence
+  Index page = 0;           ///< rows of a page, rounded up to the backend's `cache_rows`; 0: a sequence is one page
+  Index pages = 0;          ///< of all sequences together; 0: enough for all sequences
+  bool own_memory = true;   ///< false: see Decoder::bind_cache
+  Index context = 0;        ///< most tokens of the context of a sequence
+  Index context_pages = 0;  ///< as `pages`, for the contexts
 };
 
 /// The pages of sequences, on the host. Nothing allocates after construction.
 class PageTable {
  public:
+  /// The pages of the tokens, or those of the contexts.
   /// @param granule  the rows of a page are a multiple of it
-  PageTable(cache_size const& size, Index granule) {
+  PageTable(cache_size const& size, Index granule, bool of_context = false)
+      : tokens_(of_context ? size.context : size.tokens), of_context_(of_context) {
+    Index const pages = of_context ? size.context_pages : size.pages;
     check("sequences", size.sequences, 1, max_int);
-    check("tokens", size.tokens, 1, max_int);
+    check(of_context ? "context" : "tokens", tokens_, 1, max_int);
     check("page", size.page, 0, max_elements);
-    check("pages", size.pages, 0, max_int);
-    tokens_ = size.tokens;
-    Index const rows = size.page == 0 ? size.tokens : (std::min)(size.page, size.tokens);
+    check(of_context ? "context_pages" : "pages", pages, 0, max_int);
+    Index const rows = size.page == 0 ? tokens_ : (std::min)(size.page, tokens_);
     page_rows_ = (checked((rows + granule - 1) / granule) * granule).value;
-    per_sequence_ = (size.tokens + page_rows_ - 1) / page_rows_;
+    per_sequence_ = (tokens_ + page_rows_ - 1) / page_rows_;
     Index const all = (checked(size.sequences) * per_sequence_).value;
     check("sequences times pages of each", all, 1, max_elements);
-    pages_ = size.pages == 0 ? all : size.pages;
+    pages_ = pages == 0 ? all : pages;
     check("pages of all sequences", pages_, 1, max_int);
     table_.assign(static_cast<std::size_t>(all), 0);
     new_table_ = table_;
@@ -83,8 +87,8 @@ class PageTable {
     for (Index b = 0; b < count_; ++b) {
       Index const n = length_[at(b)];
       if (rows(b) > tokens_ - n) {
-        fail("Decoder: sequence ", b, " has ", n, " tokens, ", rows(b), " more are more than the ", tokens_,
-             " that its cache holds");
+        fail("Decoder: sequence ", b, " has ", n, of_context_ ? " context" : "", " tokens, ", rows(b),
+             " more are more than the ", tokens_, " that its cache holds");
       }
     }
     Index needed = 0;
@@ -98,8 +102,8 @@ class PageTable {
       if (!owns_[at(b)]) ++users_[at(last_page(b))];
     }
     if (needed > free_pages()) {
-      fail("Decoder: ", needed, " more pages are needed, ", free_pages(), " of ", pages_,
-           " are free; drop or rewind sequences, or give cache_size more pages");
+      fail("Decoder: ", needed, " more ", of_context_ ? "context " : "", "pages are needed, ", free_pages(), " of ",
+           pages_, " are free; drop or rewind sequences, or give cache_size more pages");
     }
     copies_.clear();
     for (Index b = 0; b < count_; ++b) {
@@ -202,6 +206,7 @@ class PageTable {
   }
 
   Index tokens_, page_rows_, per_sequence_, pages_, count_;
+  bool of_context_;
   std::vector<Int> table_, new_table_, length_, new_length_, free_;
   std::vector<Index> held_, new_held_, users_;  // pages of each sequence; number of sequences of each page
   std::vector<bool> owns_;                      // sequences that need not copy their last page

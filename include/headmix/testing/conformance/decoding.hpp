@@ -12,6 +12,8 @@ struct decoding_case {
   bool chosen = false;   ///< tokens choose heads
   Index page_units = 1;  ///< rows of a page, in units of the backend's cache_rows
   bool odd = false;      ///< some numbers are not finite
+  /// Offsets of the rows of keys of each pass, of a context; empty: those of `chunks`.
+  std::vector<std::vector<Int>> key_chunks = {};
 };
 
 /// Pages of sequences in permuted order, on both sides.
@@ -63,6 +65,17 @@ void each_pass(std::vector<std::vector<Int>> const& chunks, F f) {
     for (std::size_t b = 0; b < past.size(); ++b) past[b] += offsets[b + 1] - offsets[b];
   }
 }
+/// Calls f(offsets, past, offsets of keys, past of keys) for each pass.
+template <class F>
+void each_pass(std::vector<std::vector<Int>> const& chunks, std::vector<std::vector<Int>> const& keys, F f) {
+  std::vector<std::vector<Int>> past_keys;
+  each_pass(keys, [&](auto const&, auto const& past) { past_keys.push_back(past); });
+  std::size_t pass = 0;
+  each_pass(chunks, [&](auto const& offsets, auto const& past) {
+    f(offsets, past, keys[pass], past_keys[pass]);
+    ++pass;
+  });
+}
 inline Index pages_needed(std::vector<std::vector<Int>> const& chunks, Index page_rows) {
   Index most = 1;
   each_pass(chunks, [&](auto const& offsets, auto const& past) {
@@ -77,52 +90,60 @@ void check_cached_attention(bench<B>& b, decoding_case const& c) {
   using T = typename B::scalar;
   Index const rows = c.page_units * B::cache_rows, cols = c.kv_heads * c.head_dim;
   auto const sequences = static_cast<Index>(c.chunks[0].size()) - 1;
-  pages_of<B> pages(b, sequences, pages_needed(c.chunks, rows), rows);
+  bool const of_context = !c.key_chunks.empty();
+  auto const& key_chunks = of_context ? c.key_chunks : c.chunks;
+  pages_of<B> pages(b, sequences, pages_needed(key_chunks, rows), rows);
   constexpr Index slack = alignment / sizeof(double);
   operand<B, T> keys(b, pages.all_rows() + slack, cols), values(b, pages.all_rows() + slack, cols);
   operand<B, T> of_heads(b, 1, c.heads);
   int pass = 0;
-  each_pass(c.chunks, [&](std::vector<Int> const& offsets, std::vector<Int> const& past) {
-    b.begin("cached_attention", type_name<Mask>(), Map::identity ? "" : ", mapped", ", pass ", pass++, " of ",
-            offsets.back(), " tokens of ", c.rows_per_token, " rows, ", sequences, " sequences, ", c.heads,
-            " heads on ", c.kv_heads, " of ", c.head_dim, c.chosen ? ", chosen" : "", ", pages of ", rows,
-            c.odd ? ", some not finite" : "");
-    pass_of<B> tokens(b, offsets, past);
-    Index const n = offsets.back(), q_rows = n * c.rows_per_token, q_cols = (c.chosen ? 1 : c.heads) * c.head_dim;
-    int_operand<B> index(b, c.chosen ? distinct_choices(n, c.rows_per_token, c.heads) : std::vector<Int>{},
-                         c.chosen ? n : 0, c.rows_per_token);
-    int_operand<B> slots(b, 1, q_rows), lists(b, 1, sequences * c.heads + 1);
-    if (c.chosen) b.reference.sort_by_expert(slots.host(), lists.host(), view<Int const>(index.host()), tokens.host());
-    slots.send();
-    lists.send();
-    operand<B, T> q(b, q_rows, q_cols, layout::gaps), k(b, n, cols, layout::gaps), v(b, n, cols, layout::gaps);
-    if (c.odd && n > 2) {
-      k.set(n / 2, 0, std::numeric_limits<double>::quiet_NaN());
-      v.set(n - 1, 1, std::numeric_limits<double>::infinity());
-    }
-    operand<B, T> o(b, q_rows, q_cols);
-    attention_forward<T, Map> f{};
-    attention_forward<double, Map> expected{};
-    f.extents = {tokens.device(), tokens.device(), c.rows_per_token, c.heads, c.kv_heads, c.head_dim, {}};
-    expected.extents = {tokens.host(), tokens.host(), c.rows_per_token, c.heads, c.kv_heads, c.head_dim, {}};
-    if (c.chosen) {
-      f.extents.chosen = {slots.device().data, lists.device().data};
-      expected.extents.chosen = {slots.host().data, lists.host().data};
-    }
-    f.q = q.in(), f.k = k.in(), f.v = v.in(), f.o = o.device();
-    expected.q = q.host(), expected.k = k.host(), expected.v = v.host(), expected.o = o.host();
-    f.scores.scale = expected.scores.scale = 1 / std::sqrt(static_cast<double>(c.head_dim));
-    if constexpr (Map::operands == 1) {
-      f.scores.operands = score_operands<T>(of_heads.in());
-      expected.scores.operands = score_operands<double>(view<double const>(of_heads.host()));
-    }
-    b.reference.template cached_attention<Mask>(expected, {pages.host(), keys.host(), values.host()}, {});
-    attention_cache<T> const cache{pages.device(), keys.device().middle_rows(0, pages.all_rows()),
-                                   values.device().middle_rows(0, pages.all_rows())};
-    auto const scratch = b.scratch(b.backend.cached_attention_scratch(before_memory(f), cache));
-    b.run([&] { b.backend.template cached_attention<Mask>(f, cache, scratch); });
-    o.check_stretches("o", c.odd ? c.head_dim : 1);
-  });
+  each_pass(c.chunks, key_chunks,
+            [&](std::vector<Int> const& offsets, std::vector<Int> const& past, std::vector<Int> const& key_offsets,
+                std::vector<Int> const& key_past) {
+              b.begin("cached_attention", type_name<Mask>(), Map::identity ? "" : ", mapped", ", pass ", pass++, " of ",
+                      offsets.back(), " tokens", of_context ? " over a context" : "", " of ", c.rows_per_token,
+                      " rows, ", sequences, " sequences, ", c.heads, " heads on ", c.kv_heads, " of ", c.head_dim,
+                      c.chosen ? ", chosen" : "", ", pages of ", rows, c.odd ? ", some not finite" : "");
+              pass_of<B> tokens(b, offsets, past), of_keys(b, key_offsets, key_past);
+              Index const n = offsets.back(), new_keys = key_offsets.back(), q_rows = n * c.rows_per_token,
+                          q_cols = (c.chosen ? 1 : c.heads) * c.head_dim;
+              int_operand<B> index(b, c.chosen ? distinct_choices(n, c.rows_per_token, c.heads) : std::vector<Int>{},
+                                   c.chosen ? n : 0, c.rows_per_token);
+              int_operand<B> slots(b, 1, q_rows), lists(b, 1, sequences * c.heads + 1);
+              if (c.chosen)
+                b.reference.sort_by_expert(slots.host(), lists.host(), view<Int const>(index.host()), tokens.host());
+              slots.send();
+              lists.send();
+              operand<B, T> q(b, q_rows, q_cols, layout::gaps), k(b, new_keys, cols, layout::gaps),
+                  v(b, new_keys, cols, layout::gaps);
+              if (c.odd && n > 2) {
+                k.set(n / 2, 0, std::numeric_limits<double>::quiet_NaN());
+                v.set(n - 1, 1, std::numeric_limits<double>::infinity());
+              }
+              operand<B, T> o(b, q_rows, q_cols);
+              attention_forward<T, Map> f{};
+              attention_forward<double, Map> expected{};
+              f.extents = {tokens.device(), of_keys.device(), c.rows_per_token, c.heads, c.kv_heads, c.head_dim, {}};
+              expected.extents = {tokens.host(), of_keys.host(), c.rows_per_token, c.heads, c.kv_heads, c.head_dim, {}};
+              if (c.chosen) {
+                f.extents.chosen = {slots.device().data, lists.device().data};
+                expected.extents.chosen = {slots.host().data, lists.host().data};
+              }
+              f.extents.separate_positions = expected.extents.separate_positions = of_context;
+              f.q = q.in(), f.k = k.in(), f.v = v.in(), f.o = o.device();
+              expected.q = q.host(), expected.k = k.host(), expected.v = v.host(), expected.o = o.host();
+              f.scores.scale = expected.scores.scale = 1 / std::sqrt(static_cast<double>(c.head_dim));
+              if constexpr (Map::operands == 1) {
+                f.scores.operands = score_operands<T>(of_heads.in());
+                expected.scores.operands = score_operands<double>(view<double const>(of_heads.host()));
+              }
+              b.reference.template cached_attention<Mask>(expected, {pages.host(), keys.host(), values.host()}, {});
+              attention_cache<T> const cache{pages.device(), keys.device().middle_rows(0, pages.all_rows()),
+                                             values.device().middle_rows(0, pages.all_rows())};
+              auto const scratch = b.scratch(b.backend.cached_attention_scratch(before_memory(f), cache));
+              b.run([&] { b.backend.template cached_attention<Mask>(f, cache, scratch); });
+              o.check_stretches("o", c.odd ? c.head_dim : 1);
+            });
 }
 
 template <class B>
@@ -169,6 +190,11 @@ void check_decoding(bench<B>& b) {
     run({pages, 1, 4, 4, 8, true, 2});  // all heads are chosen
     run({some, 2, 2, 1, 5, false, 1, true});
     run({{{0, 300}, {0, 1}}, 1, 16, 16, 4, true});  // many heads, of which a token has one
+    // A context: its keys come in the first passes, one of which has no tokens.
+    std::vector<std::vector<Int>> const behind = {{0, 0, 0, 0}, {0, 2, 2, 5}, {0, 1, 2, 3}},
+                                        context = {{0, 9, 9, 30}, {0, 0, 4, 4}, {0, 0, 0, 0}};
+    run({behind, 3, 4, 2, 5, false, 1, false, context});
+    run({behind, 2, 4, 2, 6, true, 1, false, context});
     if constexpr (First && MapsScores<B>) check_cached_attention<Mask, scaled_scores>(b, {some, 2, 4, 2, 6});
     if constexpr (First) {
       check_cached_means(b, some, 7, 1);

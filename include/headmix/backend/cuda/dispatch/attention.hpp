@@ -187,7 +187,9 @@ void cached_attention(Queue& queue, attention_forward<T, Map> const& p, attentio
                       std::span<std::byte> scratch) {
   using wide = accumulator_t<T>;
   attention_extents const& x = p.extents;
-  if (x.head_dim == 0 || p.q.rows == 0) return;
+  if (x.head_dim == 0) return;
+  queue.launch(append_to_cache<T>{x, p.k, p.v, cache}, blocks_for(p.k.rows * p.k.cols, append_to_cache<T>::threads));
+  if (p.q.rows == 0) return;
   if (x.heads_are_chosen()) {
     attention_clear<T> const clear{p.o,
                                    {},
@@ -199,7 +201,6 @@ void cached_attention(Queue& queue, attention_forward<T, Map> const& p, attentio
                                    x.head_dim % 8 == 0 && heads_are_aligned(p.o)};
     queue.launch(clear, clear.blocks());
   }
-  queue.launch(append_to_cache<T>{x, p.k, p.v, cache}, blocks_for(p.k.rows * p.k.cols, append_to_cache<T>::threads));
   Index const parts = cached_parts::split(x, cache.pages).count, rows = cached_parts::rows(x);
   auto* const row_offsets = reinterpret_cast<Index*>(scratch.data());
   auto* const sums = reinterpret_cast<wide*>(row_offsets + 2 * rows);
