@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Levels without kernels of Cpu. Supported levels: tests/dispatch.
+// Levels without kernels of Cpu, and the notice of a slow build. Supported levels: tests/dispatch; the printed notice:
+// tests/package.
 
 #include <doctest/doctest.h>
 
@@ -25,6 +26,15 @@ TEST_CASE("Cpu: a level without kernels is refused") {
     CHECK(error_of([&] { Cpu<bfloat16> const backend(level); }) == expected);
     CHECK(error_of([&] { Cpu<float, thread_pool> const backend(pool, level); }) == expected);
   }
+}
+
+TEST_CASE("Cpu: the notice of a build that is slow says what is missing") {
+  std::string const begin = "headmix: the kernels of Cpu are compiled ", end = " and are many times slower";
+  CHECK(detail::build_notice(true, false).empty());
+  CHECK(detail::build_notice(false, false).starts_with(begin + "without optimisation" + end));
+  CHECK(detail::build_notice(true, true).starts_with(begin + "without AVX, which this CPU has," + end));
+  CHECK(detail::build_notice(false, true)
+            .starts_with(begin + "without optimisation and without AVX, which this CPU has," + end));
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "headmix/backend/cpu/build_notice.hpp"
 #include "headmix/backend/cpu/experts/expert.hpp"
 #include "headmix/backend/cpu/kernels.hpp"
 #include "headmix/backend/products.hpp"
@@ -30,16 +31,19 @@ class Cpu {
   static constexpr bool host_memory = true;
 
   /// A backend with the kernels of default_cpu_level().
-  Cpu() requires std::is_empty_v<Exec> : kernels_(default_cpu_level()) {}
+  Cpu() requires std::is_empty_v<Exec> : kernels_(default_cpu_level()) { cpu_kernels::notify_build(); }
   /// A backend with the kernels of the level.
   /// @throws Error when the program has no kernels of that level, or the machine does not run it
-  explicit Cpu(cpu_level level) requires std::is_empty_v<Exec> : kernels_(checked_cpu_level(level, "Cpu")) {}
+  explicit Cpu(cpu_level level) requires std::is_empty_v<Exec> : kernels_(checked_cpu_level(level, "Cpu")) {
+    cpu_kernels::notify_build();
+  }
   /// Keeps a reference to the executor, whose concurrency() must be at least 1 and constant.
   explicit Cpu(Exec& executor) requires(!std::is_empty_v<Exec>) : Cpu(executor, default_cpu_level()) {}
   /// A backend with an executor and the kernels of the level.
   Cpu(Exec& executor, cpu_level level) requires(!std::is_empty_v<Exec>)
       : executor_(&executor), workers_(executor.concurrency()), kernels_(checked_cpu_level(level, "Cpu")) {
     if (1 > workers_) fail("the concurrency() of the executor must be at least 1; found ", workers_);
+    cpu_kernels::notify_build();
   }
 
   /// The level of the kernels that cpu/kernels.hpp lists, with HEADMIX_COMPILED; of attention, those with the masks
