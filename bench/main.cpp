@@ -16,11 +16,12 @@
 #include <utility>
 #include <vector>
 
-#include "vs_dense/configuration.hpp"
+#include "../examples/command_line.hpp"
 #include "headmix/core/version.hpp"
 #include "machine.hpp"
 #include "rows.hpp"
 #include "table.hpp"
+#include "vs_dense/configuration.hpp"
 
 namespace {
 
@@ -88,9 +89,24 @@ void answer_requests() {
   } while (true);
 }
 
+/// The options of headmix-bench itself.
+std::string help_text() {
+  return "headmix-bench: times the rows of kernels and layers, or a layer beside dense attention\n\n"
+         "  --sizes NAME=NUMBER,...                 rows that have all of these sizes, once each, with these sizes\n"
+         "  --on_request                            runs the rows whose names are read, one per line\n"
+         "  --help                                  prints this and exits\n\n"
+         "headmix-bench --layer LAYER [--option VALUE | --option=VALUE]..., defaults in brackets:\n\n" +
+         bench::configuration_help() + "\nWithout --layer, the options of Google Benchmark choose and repeat rows:\n\n";
+}
+
 int run(int argc, char** argv) {
-  if (std::vector<std::string> const own(argv + (argc > 0 ? 1 : 0), argv + argc);
-      std::find(own.begin(), own.end(), "--layer") != own.end()) {
+  std::vector<std::string> const own(argv + (argc > 0 ? 1 : 0), argv + argc);
+  bool const help = command_line::asks_for_help(own);
+  auto const is_layer = [](std::string const& word) { return word == "--layer" || word.starts_with("--layer="); };
+  if (help) {
+    std::fputs(help_text().c_str(), stdout);
+    std::fflush(stdout);
+  } else if (std::any_of(own.begin(), own.end(), is_layer)) {
     bench::time_vs_dense(bench::parse_configuration(own));
     return 0;
   }
@@ -102,7 +118,11 @@ int run(int argc, char** argv) {
   };
   by_default("BENCHMARK_REPETITIONS", "--benchmark_repetitions=7");
   by_default("BENCHMARK_MIN_TIME", "--benchmark_min_time=0.05");
-  arguments.insert(arguments.end(), argv + 1, argv + argc);
+  if (help) {
+    arguments.emplace_back("--help");  // Google Benchmark prints its own and exits
+  } else {
+    arguments.insert(arguments.end(), own.begin(), own.end());
+  }
   bool const on_request = std::erase(arguments, "--on_request") > 0;
   std::string sizes;
   if (auto const at = std::find(arguments.begin(), arguments.end(), "--sizes"); at != arguments.end()) {

@@ -129,6 +129,17 @@ struct Option {
 
 using Given = std::set<std::string_view>;
 
+/// True if an argument is --help or -h, which have no value.
+template <class Arguments>
+[[nodiscard]] bool asks_for_help(Arguments const& arguments) {
+  bool asks = false;
+  for (std::string_view const word : arguments) {
+    if (word.starts_with("--help=")) mistake("--help", "no value", in_quotes(word.substr(word.find('=') + 1)));
+    asks = asks || word == "--help" || word == "-h";
+  }
+  return asks;
+}
+
 /// Reads the options of the table, written --name VALUE or --name=VALUE; the last of equal options counts. The message
 /// about an unknown option ends with `hint`.
 /// @return the names of the given options, as in the table

@@ -30,6 +30,26 @@ command_line::Value numbers_in(std::vector<Index>& numbers) {
 }
 bool is_moh(Configuration const& c) { return c.layer == "moh" || c.layer == "moh_query_norm"; }
 
+struct Described : command_line::Option {
+  std::string_view help;
+};
+/// The options of --layer; `mask` is full or causal.
+std::vector<Described> table_of(Configuration& c, std::string& mask) {
+  using namespace command_line;
+  return {
+      {{"--layer", choice_in(c.layer, "moh|moh_query_norm|moa|mae")}, "the layer"},
+      {{"--heads", number_in(c.heads, 2, 1024)}, "heads; experts of moa [16]"},
+      {{"--active", number_in(c.active, 1, 1024)}, "active heads of a token [half of them; all but one of mae]"},
+      {{"--shared", number_in(c.shared, 0, 1024)}, "active heads of every token, of moh [a quarter of the active]"},
+      {{"--head_dim", number_in(c.head_dim, 1, 1 << 16)}, "width of a head [64]"},
+      {{"--model_dim", number_in(c.model_dim, 1, 1 << 20)}, "width of the layer [heads * head_dim]"},
+      {{"--mask", choice_in(mask, "full|causal")}, "mask of attention [causal]"},
+      {{"--lengths", numbers_in(c.lengths)}, "tokens of the sequence [512,1024,2048,4096]"},
+      {{"--threads", number_in(c.threads, 1, cpus())}, "threads, at most one for each CPU [1]"},
+      {{"--svg", text_in(c.svg, "FILE")}, "writes a picture of the tables [none]"},
+  };
+}
+
 /// The smallest and the largest number of active heads.
 Index least_active(Configuration const& c) { return is_moh(c) ? c.shared + 1 : 1; }
 Index most_active(Configuration const& c) { return c.layer == "mae" ? c.heads - 1 : c.heads; }
@@ -52,18 +72,7 @@ Configuration parse_configuration(std::vector<std::string> const& arguments) {
   using namespace command_line;
   Configuration c;
   std::string mask = "causal";
-  std::vector<Option> const table = {
-      {"--layer", choice_in(c.layer, "moh|moh_query_norm|moa|mae")},
-      {"--heads", number_in(c.heads, 2, 1024)},
-      {"--active", number_in(c.active, 1, 1024)},
-      {"--shared", number_in(c.shared, 0, 1024)},
-      {"--head_dim", number_in(c.head_dim, 1, 1 << 16)},
-      {"--model_dim", number_in(c.model_dim, 1, 1 << 20)},
-      {"--mask", choice_in(mask, "full|causal")},
-      {"--lengths", numbers_in(c.lengths)},
-      {"--threads", number_in(c.threads, 1, cpus())},
-      {"--svg", text_in(c.svg, "FILE")},
-  };
+  std::vector<Described> const table = table_of(c, mask);
   Given const given = parse(table, arguments);
   c.causal = mask == "causal";
   if (c.model_dim == 0) c.model_dim = c.heads * c.head_dim;
@@ -89,6 +98,17 @@ Configuration parse_configuration(std::vector<std::string> const& arguments) {
   }
   std::sort(c.lengths.begin(), c.lengths.end());
   return c;
+}
+
+std::string configuration_help() {
+  Configuration c;
+  std::string mask, text;
+  for (Described const& o : table_of(c, mask)) {
+    std::string line = message("  ", o.name, " ", o.value.form);
+    line.resize((std::max)(line.size() + 2, std::size_t{42}), ' ');
+    text += message(line, o.help, "\n");
+  }
+  return text;
 }
 
 std::vector<Index> active_heads(Configuration const& c) {

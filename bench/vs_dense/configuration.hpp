@@ -36,6 +36,8 @@ struct Configuration {
 /// Reads the options of a configuration, of which one is --layer.
 /// @throws command_line::UsageError
 [[nodiscard]] Configuration parse_configuration(std::vector<std::string> const& arguments);
+/// A line for every option of parse_configuration(), with its values, meaning and default.
+[[nodiscard]] std::string configuration_help();
 /// Numbers of active heads for the configuration's layer, ascending: eighths, and the configured one.
 [[nodiscard]] std::vector<Index> active_heads(Configuration const& c);
 /// The configuration with another number of active heads.

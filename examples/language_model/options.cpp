@@ -323,7 +323,7 @@ Index dense_hidden(Options const& options) { return headmix::ratio{8 * options.w
 
 Options parse_options(std::vector<std::string_view> const& arguments) {
   Options options;
-  options.help = std::any_of(arguments.begin(), arguments.end(), [](auto a) { return a == "--help" || a == "-h"; });
+  options.help = command_line::asks_for_help(arguments);
   if (options.help) return options;
   auto const table = table_of(options);
   complete(options, table, command_line::parse(table, arguments, "--help lists the options"));
