@@ -1,4 +1,4 @@
-// expect: cols<archetype::mixture_of<X>>::value == dynamic|ExpertPolicy
+// expect first of 40 lines: mixture\(\) of an expert has the width of x
 // SPDX-License-Identifier: MIT
 #include "headmix/layer/mh_moe.hpp"
 

@@ -1,4 +1,4 @@
-// expect: (mixture[^a-z]+is not a member|no member named 'mixture')
+// expect first of 40 lines: an expert has no mixture: write template <Extent E, Extent D, class Tag = void> struct
 // SPDX-License-Identifier: MIT
 #include "headmix/layer/mh_moe.hpp"
 

@@ -1,4 +1,4 @@
-// expect: extents_agree
+// expect first of 40 lines: gate of a router has top_k columns, a weight for each chosen expert
 // SPDX-License-Identifier: MIT
 #include "headmix/layer/moa.hpp"
 

@@ -27,6 +27,44 @@ template <class X>
 concept ExpertPolicy = Expr<archetype::mixture_of<X>> && std::same_as<rows<archetype::mixture_of<X>>, tokens> &&
                        cols<archetype::mixture_of<X>>::value == dynamic;  // dynamic, as the width
 
+namespace detail {
+template <class X>
+concept has_mixture = Expr<archetype::mixture_of<X>>;
+template <class X>
+concept has_row_per_token = std::same_as<rows<archetype::mixture_of<X>>, tokens>;
+
+/// What is wrong with an expert.
+enum class expert_fault { none, mixture, rows, width };
+template <class X>
+constexpr expert_fault fault_of_expert() {
+  if constexpr (ExpertPolicy<X>) {
+    return expert_fault::none;
+  } else if constexpr (!has_mixture<X>) {
+    return expert_fault::mixture;
+  } else if constexpr (Refused<archetype::mixture_of<X>>) {
+    return expert_fault::none;  // the reason is printed
+  } else {
+    return has_row_per_token<X> ? expert_fault::width : expert_fault::rows;
+  }
+}
+template <class X>
+struct reported_expert : std::bool_constant<ExpertPolicy<X>> {
+  static constexpr expert_fault found = fault_of_expert<X>();
+  static_assert(found != expert_fault::mixture,
+                "headmix: an expert has no mixture: write template <Extent E, Extent D, class Tag = void> struct "
+                "experts with static constexpr auto mixture(Expr auto x, Expr auto gate, Selection auto index)");
+  static_assert(found != expert_fault::rows,
+                "headmix: mixture() of an expert has one row for each row of x: return combine(gate, ...) of the rows "
+                "of all choices, which sums those of each row of x with their gates");
+  static_assert(found != expert_fault::width,
+                "headmix: mixture() of an expert has the width of x: its last matrix is param<E, ..., D>");
+};
+}  // namespace detail
+
+/// ExpertPolicy, as a template takes it from the user: what is wrong is said in words.
+template <class X>
+concept GivenExpert = detail::reported_expert<X>::value;
+
 namespace archetype {
 /// The minimal expert: one matrix.
 struct expert {

@@ -23,13 +23,14 @@ using mh_moe_options = accepts<no_head, no_merge, head_bias, merge_bias, output_
 ///
 /// @tparam Width model_dim d, or `dynamic`
 /// @tparam Split sub-tokens h of a token, or `dynamic`; h divides d
-/// @tparam R the router; the published one is SoftmaxTopK<E, top_k, gating::raw,
+/// @tparam Router the router; the published one is SoftmaxTopK<E, top_k, gating::raw,
 ///   loss::first_choice_balance, init<fan_in_uniform>>
-/// @tparam X the expert: FeedForward, or any other ExpertPolicy
+/// @tparam Expert the expert: FeedForward, or any other ExpertPolicy
 /// @tparam Options see mh_moe_options
-template <Index Width, Index Split, RouterPolicy R, ExpertPolicy X, class... Options>
-struct MhMoe : token_block<MhMoe<Width, Split, R, X, Options...>, option_set<mh_moe_options, Options...>, Width> {
-  static_assert(!ReadsQueries<R>,
+template <Index Width, Index Split, GivenRouter Router, GivenExpert Expert, class... Options>
+struct MhMoe
+    : token_block<MhMoe<Width, Split, Router, Expert, Options...>, option_set<mh_moe_options, Options...>, Width> {
+  static_assert(!ReadsQueries<Router>,
                 "headmix: this router compares the queries of attention heads, and MhMoe has none; use it with Moh");
   static_assert(Width == dynamic || Split == dynamic || (Split >= 1 && Width % Split == 0),
                 "headmix: the number of sub-tokens must divide the width of MhMoe");
@@ -40,17 +41,18 @@ struct MhMoe : token_block<MhMoe<Width, Split, R, X, Options...>, option_set<mh_
   static constexpr bool has = block::template has<Option>;
   static_assert(!has<overlapped_exchange> || has<expert_parallel>,
                 "headmix: overlapped_exchange goes with expert_parallel");
-  static_assert(!has<overlapped_exchange> || R::top_k::value == dynamic || R::top_k::value >= 2,
+  static_assert(!has<overlapped_exchange> || Router::top_k::value == dynamic || Router::top_k::value >= 2,
                 "headmix: overlapped_exchange divides the choices of a row, of which this router makes one");
   using Limit = typename block::template option_of<option::capacity>;
 
   struct split : size<Split> {};
   /// The most rows of an expert, if given at run time.
   struct expert_capacity : size<std::is_same_v<Limit, capacity<dynamic>> ? dynamic : 0> {};
-  using experts = typename R::experts;
-  using top_k = typename R::top_k;
-  using network = typename X::template experts<std::conditional_t<has<expert_parallel>, rank_share<experts>, experts>,
-                                               over<model_dim, split>>;
+  using experts = typename Router::experts;
+  using top_k = typename Router::top_k;
+  using network =
+      typename Expert::template experts<std::conditional_t<has<expert_parallel>, rank_share<experts>, experts>,
+                                        over<model_dim, split>>;
 
   /// Gain 1 / sqrt(2).
   struct W_head : param<model_dim, model_dim> {
@@ -85,7 +87,7 @@ struct MhMoe : token_block<MhMoe<Width, Split, R, X, Options...>, option_set<mh_
   // clang-format off
   static constexpr auto h = either<has<no_head>>(x_t, x_t % W_head{} + when<has<head_bias>>(b_head{}));
   static constexpr auto s = split_rows<split>(h);                                         // Split(x W_head)          (2)
-  using r = typename R::template route<std::remove_cv_t<decltype(s)>>;
+  using r = typename Router::template route<std::remove_cv_t<decltype(s)>>;
   static constexpr auto index = within_capacity<Limit, expert_capacity>(r::index);        // Phi = top-k(G(s))
   static constexpr auto e = mixture(s, r::gate, index)                                    // sum of G(s)_p E_p(s)     (3)
                           + when<has<subtoken_residual>>(s);                              //   over the experts p of Phi

@@ -31,12 +31,13 @@ using moa_kv_initializer =
 ///
 /// @tparam Width model_dim d, or `dynamic`
 /// @tparam HeadDim head_dim d_h, or `dynamic`
-/// @tparam R the router
+/// @tparam Router the router
 /// @tparam Options see moa_options
-template <Index Width, Index HeadDim, RouterPolicy R, class... Options>
-struct Moa : attention_block<Moa<Width, HeadDim, R, Options...>, option_set<moa_options, Options...>, Width, HeadDim,
-                             size<1>, void, detail::moa_kv_initializer<option_set<moa_options, Options...>, Width>> {
-  static_assert(!ReadsQueries<R>,
+template <Index Width, Index HeadDim, GivenRouter Router, class... Options>
+struct Moa
+    : attention_block<Moa<Width, HeadDim, Router, Options...>, option_set<moa_options, Options...>, Width, HeadDim,
+                      size<1>, void, detail::moa_kv_initializer<option_set<moa_options, Options...>, Width>> {
+  static_assert(!ReadsQueries<Router>,
                 "headmix: this router compares the queries of all heads, and experts of Moa make them "
                 "for the tokens that chose them only; use it with Moh");
   using block = typename Moa::attention_block;
@@ -44,9 +45,9 @@ struct Moa : attention_block<Moa<Width, HeadDim, R, Options...>, option_set<moa_
   using typename block::kv_heads, typename block::head_dim, typename block::model_dim;
   template <class Option>
   static constexpr bool has = block::template has<Option>;
-  using experts = typename R::experts;
+  using experts = typename Router::experts;
   using own_experts = std::conditional_t<has<expert_parallel>, rank_share<experts>, experts>;
-  using top_k = typename R::top_k;
+  using top_k = typename Router::top_k;
 
   struct W_q : param<own_experts, model_dim, times<kv_heads, head_dim>> {};
   struct W_o : param<own_experts, times<kv_heads, head_dim>, model_dim>, attention_output {};
@@ -78,7 +79,7 @@ struct Moa : attention_block<Moa<Width, HeadDim, R, Options...>, option_set<moa_
   }
 
   // clang-format off
-  using r = typename R::template route<std::remove_cv_t<decltype(x_t)>>;
+  using r = typename Router::template route<std::remove_cv_t<decltype(x_t)>>;
   static constexpr auto index = own<experts>(r::index);                      // G(t), or its experts on this rank
   static constexpr auto q = expert_linear(block::x_q, W_q{}, index)          // q_{t,i} = x_t W^q_i, i in G(t)     (10)
                           + when<has<query_bias>>(expert_bias(b_q{}, index));

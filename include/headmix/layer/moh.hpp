@@ -43,22 +43,22 @@ using moh_options = and_accepts<multi_head_options, dense_projections>;
 ///
 /// @tparam Width model_dim d, or `dynamic`
 /// @tparam HeadDim head_dim d_h, or `dynamic`; E d_h need not be d
-/// @tparam R the router: TwoStage, QueryNorm, or any other
+/// @tparam Router the router: TwoStage, QueryNorm, or any other
 /// @tparam Options see moh_options
-template <Index Width, Index HeadDim, RouterPolicy R, class... Options>
-struct Moh : multi_head_block<Moh<Width, HeadDim, R, Options...>, option_set<moh_options, Options...>, Width, HeadDim,
-                              typename R::experts> {
+template <Index Width, Index HeadDim, GivenRouter Router, class... Options>
+struct Moh : multi_head_block<Moh<Width, HeadDim, Router, Options...>, option_set<moh_options, Options...>, Width,
+                              HeadDim, typename Router::experts> {
   using block = typename Moh::multi_head_block;
   using block::x_t, block::all_q;
   using typename block::W_q, typename block::W_o, typename block::b_q;
   template <class Option>
   static constexpr bool has = block::template has<Option>;
   static constexpr bool dense = block::template has<dense_projections>;
-  using heads = typename R::experts;
+  using heads = typename Router::experts;
   using own_heads = typename block::own_heads;
-  using top_k = typename R::top_k;
+  using top_k = typename Router::top_k;
   static_assert(
-      !(ReadsQueries<R> && has<tensor_parallel>),
+      !(ReadsQueries<Router> && has<tensor_parallel>),
       "headmix: this router compares the queries of all heads, and with tensor_parallel a rank has only some");
 
  private:
@@ -67,7 +67,7 @@ struct Moh : multi_head_block<Moh<Width, HeadDim, R, Options...>, option_set<moh
   /// The query of every slot (a token and one of its heads): x_t W_Q^i for the active heads i.
   template <Selection Chosen>
   static constexpr auto queries(Chosen index) {
-    if constexpr (ReadsQueries<R>) {
+    if constexpr (ReadsQueries<Router>) {
       return gather_rows(split_rows<heads>(all_q), split_rows<cols<Chosen>>(flat_index(index)));
     } else {
       return expert_linear(block::x_q, column_blocks<own_heads>(W_q{}), index) +
@@ -111,10 +111,10 @@ struct Moh : multi_head_block<Moh<Width, HeadDim, R, Options...>, option_set<moh
   // clang-format on
 
   /// The input of the router: x, or the queries of all heads.
-  using router_input = std::remove_const_t<decltype(either<ReadsQueries<R>>(all_q, x_t))>;
-  using r = typename R::template route<router_input>;
+  using router_input = std::remove_const_t<decltype(either<ReadsQueries<Router>>(all_q, x_t))>;
+  using r = typename Router::template route<router_input>;
   static constexpr auto y = active<r>::y;
-  static constexpr auto y_inference = active<inference_route_of<R, router_input>>::y;
+  static constexpr auto y_inference = active<inference_route_of<Router, router_input>>::y;
 
   using losses = typename r::losses;
   /// For TwoStage and QueryNorm the chosen heads, numbered among the routed heads; otherwise `index`.

@@ -8,7 +8,7 @@ namespace headmix {
 
 /// x [tokens, D] -> y [tokens, D]: MhMoe without splitting, head and merge layers; its other options apply. Many
 /// experts of a small inner width are the fine-grained mixture (Dai et al. 2024).
-template <Index Width, RouterPolicy R, ExpertPolicy X, class... Options>
-using Smoe = MhMoe<Width, 1, R, X, no_head, no_merge, Options...>;
+template <Index Width, GivenRouter Router, GivenExpert Expert, class... Options>
+using Smoe = MhMoe<Width, 1, Router, Expert, no_head, no_merge, Options...>;
 
 }  // namespace headmix

@@ -55,6 +55,74 @@ concept RouterPolicy = requires {
 };
 
 namespace detail {
+template <class R>
+concept has_router_sizes = Extent<typename R::experts> && Extent<typename R::top_k>;
+template <class R>
+concept has_route = requires {
+  typename route_of<R>;
+};
+template <class R>
+concept has_index = Selection<std::remove_cvref_t<decltype(route_of<R>::index)>>;
+template <class R>
+concept has_gate = Expr<std::remove_cvref_t<decltype(route_of<R>::gate)>>;
+template <class R>
+concept has_route_losses = requires {
+  typename route_of<R>::losses;
+};
+/// For messages with both numbers.
+template <Index Columns, Index TopK>
+inline constexpr bool columns_are_top_k = extents_agree<Columns, TopK>;
+
+/// The first part that a router lacks.
+enum class router_part { none, sizes, route, index, gate, losses };
+template <class R>
+constexpr router_part missing_router_part() {
+  if constexpr (RouterPolicy<R>) {
+    return router_part::none;
+  } else if constexpr (!has_router_sizes<R>) {
+    return router_part::sizes;
+  } else if constexpr (!has_route<R>) {
+    return router_part::route;
+  } else if constexpr (!has_index<R>) {
+    return router_part::index;
+  } else if constexpr (!has_gate<R>) {
+    return router_part::gate;
+  } else {
+    return has_route_losses<R> ? router_part::none : router_part::losses;
+  }
+}
+template <class R, router_part Missing = missing_router_part<R>()>
+struct reported_router : std::false_type {
+  static_assert(Missing != router_part::sizes,
+                "headmix: a router has no sizes: write struct experts : size<8> {}; and struct top_k : size<2> {};");
+  static_assert(Missing != router_part::route,
+                "headmix: a router has no route: write template <Expr X, class Tag = void> struct route");
+  static_assert(Missing != router_part::index,
+                "headmix: the route of a router has no chosen experts: write static constexpr auto index = ..., a "
+                "selection, such as arg_top_k<top_k>(p)");
+  static_assert(Missing != router_part::gate,
+                "headmix: the route of a router has no weights of the chosen experts: write static constexpr auto gate "
+                "= ..., such as gather_cols(p, index)");
+  static_assert(Missing != router_part::losses,
+                "headmix: the route of a router has no list of losses: write using losses = type_list<>;");
+};
+template <class R>
+struct reported_router<R, router_part::none> : std::bool_constant<RouterPolicy<R>> {
+  using route = route_of<R>;
+  static_assert(columns_are_top_k<cols<std::remove_cvref_t<decltype(route::index)>>::value, R::top_k::value>,
+                "headmix: index of a router has top_k columns, see 'columns_are_top_k<columns, top_k>': "
+                "arg_top_k<top_k>(p) chooses as many");
+  static_assert(columns_are_top_k<cols<std::remove_cvref_t<decltype(route::gate)>>::value, R::top_k::value>,
+                "headmix: gate of a router has top_k columns, a weight for each chosen expert, see "
+                "'columns_are_top_k<columns, top_k>': gather_cols(p, index) chooses them");
+};
+}  // namespace detail
+
+/// RouterPolicy, as a template takes it from the user: what is missing is named in words.
+template <class R>
+concept GivenRouter = detail::reported_router<R>::value;
+
+namespace detail {
 template <class R, Expr X>
 struct inference_route_of {
   using type = typename R::template route<X>;
