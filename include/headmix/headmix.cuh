@@ -3,6 +3,9 @@
 // Everything for the GPU, to be compiled by nvcc for compute capability 8.0 or newer. Link cudart and cuBLAS (in CMake:
 // headmix::cuda). Without a GPU, and without nvcc: headmix/backend/cuda.hpp and headmix/testing/emulated.hpp.
 
+#ifndef __CUDACC__
+#error "headmix: headmix.cuh is for nvcc: give the file the ending .cu; a file for the CPU includes headmix/headmix.hpp"
+#else
 #include "headmix/analysis/experts.hpp"
 #include "headmix/backend/cuda.hpp"
 #include "headmix/backend/cuda/compiled.cuh"
@@ -25,3 +28,4 @@
 #include "headmix/train/block_coordinate.hpp"
 #include "headmix/train/schedule.hpp"
 #include "headmix/train/sgd.hpp"
+#endif

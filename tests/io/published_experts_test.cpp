@@ -119,12 +119,33 @@ TEST_CASE("names: what is wrong is named, and nothing changes") {
   }
   SUBCASE("missing tensor") {
     s.f.tensors.erase("bias");
-    s.refused("f: parameter b_o F32 [2]: expected tensor \"bias\", found none");
+    s.refused("f: parameter b_o F32 [2]: expected tensor \"bias\", found none; the file has \"out\", \"qkv\"");
     load(s.m, s.f.tensors, "f", s.names.keeping("b_x b_o"));
   }
   SUBCASE("a parameter that the table does not have") {
     s.refused({{"W_q W_k W_v", "qkv"}, {"b_o", "bias"}},
               "f: parameter W_o F32 [4, 2]: expected tensor in the table of names, found none");
+  }
+  SUBCASE("a misspelt parameter") {
+    s.refused({{"W_q W_k W_v", "qkv"}, {"W_0", "out"}, {"b_o", "bias"}},
+              "f: parameter W_o F32 [4, 2]: expected tensor in the table of names, found none; the table names W_0, "
+              "which the module lacks");
+  }
+  SUBCASE("a table below another layer") {
+    Small deep;
+    deep.f.tensors.clear();
+    for (int layer = 0; layer < 5; ++layer) {
+      auto const at = "layers." + std::to_string(layer) + ".";
+      deep.f.add(at + "qkv", {12, 2}, 1, 0.7);
+      deep.f.add(at + "bias", {2}, 1, 1.1);
+      deep.f.add(at + "out", {2, 4}, 1, 0.9);
+    }
+    load(deep.m, deep.f.tensors, "f", deep.names.below("layers.4."));
+    deep.refused(deep.names.below("layers.5."),
+                 "f: parameter W_k F32 [2, 4]: expected tensor \"layers.5.qkv\", found none; the file has "
+                 "\"layers.0.qkv\", \"layers.1.qkv\", \"layers.2.qkv\" and 2 more");
+    deep.f.tensors.clear();
+    deep.refused("found none; the file has no tensors");
   }
   SUBCASE("left over") {
     s.f.add("head.norm", {2}, 1, 1);

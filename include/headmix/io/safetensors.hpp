@@ -247,7 +247,10 @@ class Safetensors {
     if (prefix.size() < sizeof length) fail(name_, ": expected 8 bytes of header length, found ", prefix.size());
     std::memcpy(&length, prefix.data(), sizeof length);
     if (length > detail::max_header) {
-      fail(name_, ": expected a header of at most ", detail::max_header, " bytes, found a length of ", length);
+      std::string_view const begin(reinterpret_cast<char const*>(prefix.data()), prefix.size());
+      fail(name_, ": no safetensors file: expected a header of at most ", detail::max_header,
+           " bytes, found a length of ", length, " in the first 8 bytes, ", shown(begin),
+           begin.starts_with("PK") ? " (a zip archive, as torch.save() writes)" : "");
     }
     auto const header = read_bytes(source, static_cast<std::size_t>(length));
     if (header.size() < length) fail(name_, ": expected ", length, " bytes of header, found ", header.size());

@@ -121,7 +121,7 @@ class NamedTensors {
     for (auto const& r : names_.rows_) {
       if (tensors.count(tensor_of(r, 0)) > 0) add(r);
     }
-    for (auto const& [name, p] : parameters_) check_source(*p);
+    for (auto const& [name, p] : parameters_) check_source(*p, &tensors);
     std::set<std::string> used;
     for (auto const& s : sources_) {
       for (Index i = 0; i < pieces_of(s); ++i) used.insert(tensor_of(*s.row, i));
@@ -271,7 +271,39 @@ class NamedTensors {
     }
     for (std::size_t i = sources_.size() - parts.size(); i < sources_.size(); ++i) sources_[i].total = total;
   }
-  void check_source(stored_tensor const& p) const {
+  /// The first three texts, and how many follow.
+  [[nodiscard]] static std::string some_of(std::vector<std::string> const& texts) {
+    constexpr std::size_t most = 3;
+    std::string all;
+    for (std::size_t i = 0; i < (std::min)(texts.size(), most); ++i) all += message(i == 0 ? "" : ", ", texts[i]);
+    return texts.size() > most ? message(all, " and ", texts.size() - most, " more") : all;
+  }
+  /// For a parameter that no row names: names of the table that are no parameters, one of which may be misspelt.
+  [[nodiscard]] std::string no_parameters() const {
+    std::vector<std::string> unknown;
+    for (auto const& r : names_.rows_) {
+      for (auto const name : words(r.parameters)) {
+        if (parameters_.find(name) == parameters_.end()) unknown.emplace_back(name);
+      }
+    }
+    return unknown.empty() ? "" : message("; the table names ", some_of(unknown), ", which the module lacks");
+  }
+  /// For a parameter without its tensor: tensors of the file with that name below another prefix, or any.
+  [[nodiscard]] std::string other_tensors(stored_tensor const& p, TensorMap const& tensors) const {
+    std::vector<std::string> alike, all;
+    for (auto const& [name, t] : tensors) {
+      all.push_back(shown(name));
+      for (auto const& r : names_.rows_) {
+        auto const parts = words(r.parameters);
+        if (std::find(parts.begin(), parts.end(), p.name) == parts.end() || r.tensor.empty()) continue;
+        if (matches(message("*", r.tensor), name)) alike.push_back(all.back());
+      }
+    }
+    if (!alike.empty()) return message("; the file has ", some_of(alike));
+    return all.empty() ? "; the file has no tensors" : message("; the file has ", some_of(all));
+  }
+  /// @param tensors  of a file that is read
+  void check_source(stored_tensor const& p, TensorMap const* tensors = nullptr) const {
     tensor_name const* found = nullptr;
     for (auto const& s : sources_) {
       if (s.parameter != &p) continue;
@@ -294,9 +326,12 @@ class NamedTensors {
       if (std::find(names.begin(), names.end(), p.name) == names.end()) continue;
       expected += message(expected.empty() ? " " : " or ", shown(tensor_of(r, 0)));
     }
-    if (expected.empty()) expected = " in the table of names";
-    fail(file_, ": parameter ", p.name, " ", type_text(p.type, p.shape()), ": expected tensor", expected,
-         ", found none");
+    bool const in_table = !expected.empty();
+    fail(file_, ": parameter ", p.name, " ", type_text(p.type, p.shape()), ": expected tensor",
+         in_table ? expected : " in the table of names", ", found none",
+         !in_table            ? no_parameters()
+         : tensors != nullptr ? other_tensors(p, *tensors)
+                              : "");
   }
   void check_ignored(std::string const& name, tensor_view const& t) const {
     if (!name.starts_with(names_.prefix_)) return;
