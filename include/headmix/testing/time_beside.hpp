@@ -47,11 +47,11 @@ struct times_in_turn {
 
 /// Result of time_beside().
 struct layer_times {
-  std::string layer, other;  ///< names
-  timing_options options;
+  std::string layer, other;              ///< names
+  timing_options options;                ///< of the call
   Index layer_macs = 0, other_macs = 0;  ///< multiply-adds of a forward pass, count_macs()
-  times_in_turn forward;
-  times_in_turn with_backward;  ///< forward and backward pass; 0 for `inference`
+  times_in_turn forward;                 ///< forward passes
+  times_in_turn with_backward;           ///< forward and backward pass; 0 for `inference`
 
   /// A table: a line for each layer, with times relative to the other layer.
   [[nodiscard]] std::string text() const {
