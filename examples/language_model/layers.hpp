@@ -76,8 +76,8 @@ struct NextByte {
   using losses = headmix::type_list<>;
   using observed = headmix::type_list<>;
 };
-struct Probabilities : NextByte {
-  static constexpr auto y = softmax(logits);
+struct Logits : NextByte {
+  static constexpr auto y = logits;
 };
 /// Mean cross entropy.
 struct Loss : NextByte {

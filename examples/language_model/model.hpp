@@ -29,7 +29,7 @@ class LanguageModel {
       : backend_(backend),
         embedding_(o.seed, backend_, headmix::at<Stream::D>(o.width)),
         loss_(o.seed, backend_, headmix::at<Stream::D>(o.width)),
-        probabilities_(headmix::share_parameters{}, loss_, headmix::at<Stream::D>(o.width)) {
+        logits_(headmix::share_parameters{}, loss_, headmix::at<Stream::D>(o.width)) {
     add_parameters("", embedding_.parameters(), {});
     for (Index l = 0; l < o.layers; ++l) {
       blocks_.push_back({make_attention(o, l, backend_), make_feed_forward(o, l, backend_)});
@@ -88,15 +88,14 @@ class LanguageModel {
   }
   /// Number of bytes read since begin_text(), at most --context.
   [[nodiscard]] Index text_length() const { return text_length_; }
-  /// Reads the next `n` bytes and returns the probabilities of the byte after them.
+  /// Reads the next `n` bytes and returns the logits of the byte after them.
   std::vector<float> continue_text(Int const* ids, Index n) {
     auto const s = headmix::uniform(1, n);
     auto h = embedded(ids, s);
     text_length_ += n;
     for (auto& b : blocks_) h = b.network->forward(b.attention->continue_text(h), s);
-    probabilities_.program().bind(Probabilities::W_e{}, embedding_.template get<Embedding::W_e>().value);
-    auto const p = probabilities_.forward(h.middle_rows(n - 1, 1));
-    return HostMatrix<float>(backend_, p).numbers;
+    logits_.program().bind(Logits::W_e{}, embedding_.template get<Embedding::W_e>().value);
+    return HostMatrix<float>(backend_, logits_.forward(h.middle_rows(n - 1, 1))).numbers;
   }
 
   /// All parameters, with names by their places: 0.attn.layer.W_q.
@@ -173,7 +172,7 @@ class LanguageModel {
   headmix::Module<Embedding, Backend> embedding_;
   std::vector<Block> blocks_;
   headmix::Module<MeanLoss, Backend> loss_;
-  headmix::Module<Probabilities, Backend, headmix::inference> probabilities_;
+  headmix::Module<Logits, Backend, headmix::inference> logits_;
   std::list<std::string> names_;
   Parameters<T> parameters_;
   headmix::ParameterGroups<T> groups_;

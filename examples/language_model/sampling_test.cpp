@@ -18,6 +18,13 @@ using Cpu = headmix::Cpu<T, headmix::thread_pool>;
 using Backend = Cpu<float>;
 using lm::Index, lm::Int;
 
+/// -log of the probability of byte `next`.
+double loss_of(std::vector<float> const& logits, Int next) {
+  double sum = 0;
+  for (float const x : logits) sum += std::exp(static_cast<double>(x));
+  return std::log(sum) - static_cast<double>(logits[static_cast<std::size_t>(next)]);
+}
+
 /// True if both agree up to `tolerance`, for the model of these options.
 template <class Backend>
 bool agrees(std::string const& kind, lm::MakeSublayer<Backend> make_attention, std::vector<std::string_view> options,
@@ -43,12 +50,10 @@ bool agrees(std::string const& kind, lm::MakeSublayer<Backend> make_attention, s
   double by_bytes = 0;
   model.begin_text();
   for (std::size_t i = 0; i < 24; ++i) {
-    auto const p = model.continue_text(text.data() + i, 1);
-    by_bytes -= std::log(static_cast<double>(p[static_cast<std::size_t>(text[i + 1])])) / 24;
+    by_bytes += loss_of(model.continue_text(text.data() + i, 1), text[i + 1]) / 24;
   }
   model.begin_text();
-  auto const at_once = model.continue_text(text.data(), 24);
-  double const last = -std::log(static_cast<double>(at_once[static_cast<std::size_t>(text[24])]));
+  double const last = loss_of(model.continue_text(text.data(), 24), text[24]);
   double const last_of_forward = 24 * loss - 23 * model.forward(text.data(), text.data() + 1, headmix::uniform(1, 23));
   model.end_text();
   bool const same = std::abs(by_bytes - loss) < tolerance && std::abs(last - last_of_forward) < 10 * tolerance;

@@ -12,6 +12,7 @@
 #include "checkpoint.hpp"
 #include "ending.hpp"
 #include "expert_use.hpp"
+#include "headmix/decode/sampling.hpp"
 #include "headmix/io/checkpoint.hpp"
 #include "headmix/train/adamw.hpp"
 #include "headmix/train/block_coordinate.hpp"
@@ -78,16 +79,14 @@ std::string sample(Model& model, Options const& o, Text const& text, Ranks const
       model.begin_text();
     }
     Index const known = model.text_length() + n;
-    auto const p = model.continue_text(bytes.data() + bytes.size() - n, n);
+    auto const logits = model.continue_text(bytes.data() + bytes.size() - n, n);
     n = 1;
     if (!Ranks::caches_text) {
       n = known + 1;  // the whole text
       model.begin_text();
     }
-    double rest = random.uniform(static_cast<std::uint64_t>(i));
-    Int next = 0;
-    while (next < 255 && (rest -= static_cast<double>(p[static_cast<std::size_t>(next)])) >= 0) ++next;
-    bytes.push_back(next);
+    bytes.push_back(headmix::sample_token(view<float const>(logits.data(), 1, Index{256}), {}, random,
+                                          static_cast<std::uint64_t>(i)));
   }
   model.end_text();
   std::span<Int const> const all(bytes);

@@ -26,6 +26,7 @@
 #include "headmix/count/parity.hpp"
 #include "headmix/decode/beam_search.hpp"
 #include "headmix/decode/decoder.hpp"
+#include "headmix/decode/sampling.hpp"
 #include "headmix/expr/norm.hpp"
 #include "headmix/expr/rotary.hpp"
 #include "headmix/layer/mae.hpp"
