@@ -50,6 +50,8 @@ class Module {
   using program_type = Program<layer_roots, Backend, Mode>;
   /// The number type of y and dy: `scalar`, or its accumulator_t for values that are never rounded, as losses are.
   using result_scalar = typename program_type::template type<typename program_type::result>;
+  /// The number type of x: `scalar`, or Int where x is a selection, such as the ids of tokens.
+  using input_scalar = storage_t<L::x::kind_of, scalar>;
   using parameter_leaves = detail::filter<typename program_type::leaves, detail::is_parameter>;
   using buffer_leaves = detail::filter<typename program_type::leaves, detail::is_buffer>;
   using packed_leaves = detail::filter<typename program_type::leaves, detail::is_packed>;
@@ -91,9 +93,9 @@ class Module {
 
   /// y of x, [tokens, D], one sequence. Keeps a reference to x. The result is valid until the next forward pass, so it
   /// cannot be the input of that pass.
-  view<result_scalar const> forward(view<scalar const> x) { return forward(x, uniform(1, x.rows)); }
+  view<result_scalar const> forward(view<input_scalar const> x) { return forward(x, uniform(1, x.rows)); }
   /// y of x, whose rows belong to the sequences `b`: `segments`, or a `Padding` where the layer is `padded`.
-  view<result_scalar const> forward(view<scalar const> x, batch const& b) {
+  view<result_scalar const> forward(view<input_scalar const> x, batch const& b) {
     detail::program_access::state(self_->program).begin_forward();
     self_->program.bind(typename L::x{}, x);
     self_->program.bind_tokens(self_->memory.carried(detail::name_source<tokens>(), b, self_->memory.sequences));
@@ -107,7 +109,8 @@ class Module {
   /// y of x and of a second input, the source of keys and values (cross-attention). Positions of queries among the rows
   /// of the second input: contract/position.hpp.
   template <class Of = L>
-  view<result_scalar const> forward(view<scalar const> x, batch const& b, view<scalar const> context, batch const& m) {
+  view<result_scalar const> forward(view<input_scalar const> x, batch const& b, view<scalar const> context,
+                                    batch const& m) {
     static_assert(has_leaf<typename Of::context>, "headmix: the layer has no second input; see the option context_dim");
     detail::program_access::state(self_->program).begin_forward();
     self_->program.bind(typename Of::context{}, context);
