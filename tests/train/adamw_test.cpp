@@ -189,13 +189,20 @@ TEST_CASE_TEMPLATE("clip_scale: the norm is over all gradients together", T, flo
   std::vector<T> w(37), g(37), w2(1), g2{4};
   g[36] = 3;  // the remainder of the blocked sum, too
   std::vector<parameter<T>> const p{whole(w, g, 1, 1, 37), whole(w2, g2, 1, 1, 1)};
+  CHECK(gradient_norm(p) == 5);
   CHECK(clip_scale(p, 1.0) == Approx(0.2).epsilon(1e-15));
   CHECK(clip_scale(p, 5.0) == 1);
   CHECK(clip_scale(p, 100.0) == 1);
   for (std::size_t i = 0; i < g.size(); ++i) g[i] = static_cast<T>(i % 2 == 0 ? 1 : -1);
   CHECK(clip_scale(p, 1.0) == Approx(1 / std::sqrt(37.0 + 16)).epsilon(1e-15));
+  AdamW<T> optimiser(p);
+  CHECK(optimiser.gradient_norm() == gradient_norm(p));
+  CHECK(optimiser.clip_scale(1.0) == clip_scale(p, 1.0));
   g2[0] = std::numeric_limits<T>::quiet_NaN();
   CHECK(clip_scale(p, 1.0) == 1);
+  CHECK(std::isnan(gradient_norm(p)));
+  g2[0] = -std::numeric_limits<T>::infinity();
+  CHECK(std::isinf(optimiser.gradient_norm()));
 }
 
 TEST_CASE("clip_scale: gradients near the largest float do not overflow") {

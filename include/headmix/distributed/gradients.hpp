@@ -16,6 +16,7 @@
 //   }
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <string>
@@ -276,15 +277,20 @@ class DividedParameters {
   std::vector<T> memory_;
 };
 
-/// clip_scale() for gradients of which some are divided among ranks: equal on all ranks.
+/// gradient_norm() for gradients of which some are divided among ranks: equal on all ranks.
 template <class T, Communicator C>
-[[nodiscard]] double clip_scale(std::vector<parameter<T>> const& parameters, double max_norm, C& ranks) {
+[[nodiscard]] double gradient_norm(std::vector<parameter<T>> const& parameters, C& ranks) {
   double here = 0, divided = 0;
   for (auto const& p : parameters) {
     (p.part.divided ? divided : here) += detail::sum_of_squares(p.gradient.data, p.gradient.size());
   }
   ranks.all_sum(&divided, static_cast<double const*>(&divided), 1);
-  return detail::clip_scale_of(here + divided, max_norm);
+  return std::sqrt(here + divided);
+}
+/// clip_scale() for gradients of which some are divided among ranks: equal on all ranks.
+template <class T, Communicator C>
+[[nodiscard]] double clip_scale(std::vector<parameter<T>> const& parameters, double max_norm, C& ranks) {
+  return detail::clip_scale_of(gradient_norm(parameters, ranks), max_norm);
 }
 
 }  // namespace headmix

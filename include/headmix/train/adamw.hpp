@@ -1,8 +1,8 @@
 #pragma once
 // SPDX-License-Identifier: MIT
 // AdamW (Loshchilov & Hutter 2019, "Decoupled Weight Decay Regularization", Algorithm 2), and functions of gradients
-// between two steps: clipping by the global norm, zeroing. The optimiser reads gradients and writes values; it never
-// zeroes gradients. Results depend on the order of the parameters, on nothing else.
+// between two steps: the global norm, clipping by it, zeroing. The optimiser reads gradients and writes values; it
+// never zeroes gradients. Results depend on the order of the parameters, on nothing else.
 
 #include <algorithm>
 #include <array>
@@ -86,9 +86,8 @@ template <class T>
 [[nodiscard]] double sum_of_squares(T const* x, Index n) {
   return ordered_sum(x, n, [](double e) { return e * e; });
 }
-[[nodiscard]] inline double clip_scale_of(double squares, double max_norm) {
+[[nodiscard]] inline double clip_scale_of(double norm, double max_norm) {
   if (!(max_norm >= 0)) fail("clip_scale: expected a norm of at least 0, found ", max_norm);
-  double const norm = std::sqrt(squares);
   return norm > max_norm ? max_norm / norm : 1.0;
 }
 
@@ -101,13 +100,19 @@ template <class T>
   return extents[1] > 1 && extents[2] > 1;
 }
 
-/// The factor that clips the global norm of all gradients to `max_norm`: \f$ \min(1, c / \lVert (g_1, g_2, \ldots)
-/// \rVert_2) \f$, summed in double. 1 if a gradient is NaN, so that it stays visible.
+/// The global norm of all gradients, \f$ \lVert (g_1, g_2, \ldots) \rVert_2 \f$, summed in double. Not finite if a
+/// gradient is not.
 template <class T>
-[[nodiscard]] double clip_scale(std::vector<parameter<T>> const& parameters, double max_norm) {
+[[nodiscard]] double gradient_norm(std::vector<parameter<T>> const& parameters) {
   double sum = 0;
   for (auto const& p : parameters) sum += detail::sum_of_squares(p.gradient.data, p.gradient.size());
-  return detail::clip_scale_of(sum, max_norm);
+  return std::sqrt(sum);
+}
+/// The factor that clips the global norm of all gradients to `max_norm`: min(1, max_norm / gradient_norm()). 1 if a
+/// gradient is NaN, so that it stays visible.
+template <class T>
+[[nodiscard]] double clip_scale(std::vector<parameter<T>> const& parameters, double max_norm) {
+  return detail::clip_scale_of(gradient_norm(parameters), max_norm);
 }
 
 /// Sets all gradients to zero.
@@ -165,10 +170,10 @@ requires(std::floating_point<T> || std::is_same_v<T, bfloat16>) class AdamW {
   /// Takes the current values of the parameters as the weights, after another writer changed them.
   void parameters_changed() { moved_.changed(); }
 
-  /// clip_scale() of the gradients of this optimiser's parameters. Waits for them.
-  [[nodiscard]] double clip_scale(double max_norm) {
+  /// gradient_norm() of this optimiser's parameters. Waits for their gradients.
+  [[nodiscard]] double gradient_norm() {
     if constexpr (Backend::host_memory) {
-      return headmix::clip_scale(moved_.all(), max_norm);
+      return headmix::gradient_norm(moved_.all());
     } else {
       using leaf = tree_leaf<T, false, false>;
       using tree = tree_node<wide, ops::multiply, leaf, leaf>;
@@ -180,11 +185,12 @@ requires(std::floating_point<T> || std::is_same_v<T, bfloat16>) class AdamW {
         next += rows;
       }
       download(moved_.backend(), squares_.data(), row_squares_.template as<wide>(), squares_.size());
-      return detail::clip_scale_of(
-          detail::ordered_sum(squares_.data(), static_cast<Index>(squares_.size()), [](double e) { return e; }),
-          max_norm);
+      return std::sqrt(
+          detail::ordered_sum(squares_.data(), static_cast<Index>(squares_.size()), [](double e) { return e; }));
     }
   }
+  /// clip_scale() of the gradients of this optimiser's parameters. Waits for them.
+  [[nodiscard]] double clip_scale(double max_norm) { return detail::clip_scale_of(gradient_norm(), max_norm); }
 
   /// One update with the rate `lr` >= 0; gradients are multiplied by `gradient_scale` (see clip_scale).
   void step(double lr, double gradient_scale = 1) {
