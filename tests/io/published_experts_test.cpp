@@ -50,6 +50,20 @@ TEST_CASE("names: the mixture of MH-MoE's code, a tensor for each expert") {
                        Error);
 }
 
+TEST_CASE("names: two matrices in one tensor for each expert are saved and loaded") {
+  using L = Smoe<4, SoftmaxTopK<3, 2>, FeedForward<5>>;
+  Module<L, Reference<double>> from(1), to(2);
+  TensorNames const names{{"W_g", "g"}, {"W_gate W_up", "experts.*.gate_up"}, {"W_down", "experts.*.down"}};
+  Folder const folder;
+  save(folder / "a", from, names);
+  CHECK(Safetensors::read(folder / "a").tensors().at("experts.2.gate_up").shape == std::vector<Index>{10, 4});
+  load(to, folder / "a", names);
+  for (std::size_t i = 0; i < from.parameters().size(); ++i) {
+    auto const a = from.parameters()[i].value, b = to.parameters()[i].value;
+    CHECK(std::equal(a.data, a.data + a.size(), b.data));
+  }
+}
+
 TEST_CASE("names: the feed-forward mixture of JetMoE, two matrices in one") {
   NamedFile f;
   auto const &router = f.add("mlp.router.layer.weight", {3, 4}, 1, 0.7),

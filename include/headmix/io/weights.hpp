@@ -179,10 +179,11 @@ class NamedTensors {
       auto const size = static_cast<std::size_t>(info_of(type).size);
       from.resize(s.parameter->bytes());
       s.parameter->download(from.data());
+      std::set<std::string> written;
       for_each_piece(s, [&](piece const& p) {
-        auto const [at, is_new] = numbers.try_emplace(p.tensor, static_cast<std::size_t>(p.size) * size);
+        auto const at = numbers.try_emplace(p.tensor, static_cast<std::size_t>(p.size) * size).first;
         std::byte const* next = from.data() + p.offset;
-        bool const again = p.number > 0 && !is_new;  // one tensor for all pieces
+        bool const again = !written.insert(p.tensor).second;  // one tensor for several pieces
         for (Index e = 0; e < p.count; ++e) {
           auto const m = p.matrix(e);
           for (Index i = 0; i < m.rows; ++i) {
