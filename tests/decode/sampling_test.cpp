@@ -9,7 +9,7 @@
 #include <limits>
 #include <numeric>
 
-#include "error_of.hpp"
+#include "../error_of.hpp"
 #include "headmix/core/scalar.hpp"
 
 namespace sampling_test {
