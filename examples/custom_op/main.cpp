@@ -17,11 +17,11 @@ struct arctan : pointwise {
   HEADMIX_HD static T f(T a) {
     return std::atan(a);
   }
-  static constexpr auto vjp(auto dy, auto a, auto /*y*/) { return grads(dy / (square(a) + number<1>{})); }
+  static constexpr auto vjp(auto dy, auto a, auto /*y*/) { return grads(dy / (square(a) + 1_n)); }
 };
 /// A wrong rule, which the check must find: a product instead of a quotient.
 struct wrong_arctan : arctan {
-  static constexpr auto vjp(auto dy, auto a, auto /*y*/) { return grads(dy * (square(a) + number<1>{})); }
+  static constexpr auto vjp(auto dy, auto a, auto /*y*/) { return grads(dy * (square(a) + 1_n)); }
 };
 
 /// A layer has an input, a result, and lists of losses and observed selections: y = running sums of arctan(x W).

@@ -21,7 +21,7 @@ struct SquaredReluTopK {
     static constexpr auto s = square(relu(upcast(X{} % W_g{})));
     static constexpr auto index = arg_top_k<top_k>(s);
     static constexpr auto chosen = gather_cols(s, index);
-    static constexpr auto gate = chosen / (row_sum(chosen) + number<1, 1000>{});
+    static constexpr auto gate = chosen / (row_sum(chosen) + 0.001_n);
     static constexpr auto load = load_balance(s, index);
     using losses = type_list<std::remove_cv_t<decltype(load)>>;
   };

@@ -11,14 +11,14 @@ using namespace headmix;
 /// ALiBi (Press et al. 2022): head i of h subtracts 2^(-8 (i + 1) / h) |t - s|.
 struct alibi_by_hand : score_map {
   static constexpr auto f(auto s, auto heads) {
-    auto const slope = exp(number<-5545177, 1000000>{} * (head_index{} + number<1>{}) / value_of<decltype(heads)>{});
+    auto const slope = exp(-5.545177_n * (head_index{} + 1_n) / value_of<decltype(heads)>{});
     return s - slope * abs(query_position{} - key_position{});  // 8 ln 2 = 5.545177
   }
 };
 
 /// Scores stay between -30 and 30 (Gemma 2).
 struct cap_at_30 : score_map {
-  static constexpr auto f(auto s) { return number<30>{} * tanh(s / number<30>{}); }
+  static constexpr auto f(auto s) { return 30_n * tanh(s / 30_n); }
 };
 
 /// A learned factor for each head.

@@ -178,6 +178,22 @@ TEST_CASE("wide: the value, with the gradient of the value") {
 TEST_CASE("number: whole, fraction and negative") {
   check(number<3>{} * a{} + number<-1, 4>{}, [](auto& p, Index i, Index j) { return 3 * p.in(a{})(i, j) - 0.25; });
 }
+TEST_CASE("number: literals are reduced fractions with the values of their doubles") {
+  static_assert(std::is_same_v<decltype(2.5_n), number<5, 2>> && std::is_same_v<decltype(0.10_n), number<1, 10>>);
+  static_assert(std::is_same_v<decltype(0_n), number<0>> && std::is_same_v<decltype(0.0_n), number<0>>);
+  static_assert(std::is_same_v<decltype(10'000_n), number<10'000>> && std::is_same_v<decltype(.5_n), number<1, 2>>);
+  static_assert(std::is_same_v<decltype(1.5E+3_n), number<1500>> && std::is_same_v<decltype(100.000_n), number<100>>);
+  static_assert(std::is_same_v<decltype(1e-6_n), number<1, 1'000'000>>);
+  static_assert(std::is_same_v<decltype(2.5_n * a{}), decltype(number<5, 2>{} * a{})>);
+  static_assert(std::is_same_v<decltype(-2.5_n), number<-5, 2>>);
+  static_assert((3.14159265358979_n).value<double>(0) == 3.14159265358979);
+  static_assert((0.1_n).value<double>(0) == 0.1 && (1.00203e-12_n).value<double>(0) == 1.00203e-12);
+  check((1_n - 2.5_n * a{}) / 4_n + a{} / 0.5_n - -2_n,
+        [](auto& p, Index i, Index j) { return (1 - 2.5 * p.in(a{})(i, j)) / 4 + p.in(a{})(i, j) / 0.5 + 2; });
+  check(
+      3_n / a{} - a{} + 0.25_n, [](auto& p, Index i, Index j) { return 3 / p.in(a{})(i, j) - p.in(a{})(i, j) + 0.25; },
+      positive);
+}
 TEST_CASE("value_of: the run-time value of an extent") {
   check(a{} / value_of<C>{} + value_of<tokens>{},
         [](auto& p, Index i, Index j) { return p.in(a{})(i, j) / 5 + static_cast<double>(p.in(a{}).rows); });

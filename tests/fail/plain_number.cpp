@@ -1,4 +1,4 @@
-// expect first of 40 lines: headmix: a number in an equation is a type: number<2>{} instead of 2
+// expect first of 40 lines: headmix: a number in an equation is a type: write 2_n for 2 and 2.5_n for 2.5
 // SPDX-License-Identifier: MIT
 #include "headmix/backend/reference.hpp"
 #include "headmix/expr/linear.hpp"
@@ -13,7 +13,7 @@ struct layer {
 #ifdef MUST_FAIL
   static constexpr auto y = 2.0 * x{} % W{};
 #else
-  static constexpr auto y = number<2>{} * x{} % W{};
+  static constexpr auto y = 2_n * x{} % W{};
 #endif
   using losses = type_list<>;
   using observed = type_list<>;

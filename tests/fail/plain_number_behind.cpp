@@ -1,4 +1,4 @@
-// expect first of 40 lines: headmix: a number in an equation is a type: number<2>{} instead of 2
+// expect first of 40 lines: headmix: a number in an equation is a type: write 2_n for 2 and 2.5_n for 2.5
 // SPDX-License-Identifier: MIT
 #include "headmix/expr/pointwise.hpp"
 
@@ -8,5 +8,5 @@ struct x : input<tokens, size<6>> {};
 #ifdef MUST_FAIL
 constexpr auto y = exp(x{}) / 2 - 1;
 #else
-constexpr auto y = exp(x{}) / number<2>{} - number<1>{};
+constexpr auto y = exp(x{}) / 2_n - 1_n;
 #endif
