@@ -29,20 +29,16 @@ inline float error(view<float const> found, view<float const> expected) {
 class Check {
  public:
   explicit Check(Weights const& w) {
-    copy(w.W_g, module_.get<Layer::r::W_g>().value);
-    copy(w.W_q, module_.get<Layer::W_q>().value);
-    copy(w.W_k, module_.get<Layer::W_k>().value);
-    copy(w.W_v, module_.get<Layer::W_v>().value);
-    copy(w.W_o, module_.get<Layer::W_o>().value);
+    for (auto const& p : module_.parameters()) copy(w.at(p.name), p.value);
   }
   /// Checks y and the gradient of x, to which that of y was added (a residual connection), for a batch.
-  void batch(std::vector<Int> const& offsets, Rows const& values, Rows const& gradients, view<float const> found) {
+  void batch(std::vector<Int> const& offsets, Rows const& values, Rows const& gradients) {
     Index const tokens = offsets.back();
     std::vector<float> x_numbers(static_cast<std::size_t>(tokens * D)), dy_numbers(x_numbers.size());
     view<float> const x(x_numbers.data(), tokens, D), dy(dy_numbers.data(), tokens, D);
     copy(values.x, x);
     copy(gradients.y, dy);
-    y += error(found, module_.forward(x, headmix::ragged(offsets.data(), static_cast<Index>(offsets.size()) - 1)));
+    y += error(values.y, module_.forward(x, headmix::ragged(offsets.data(), static_cast<Index>(offsets.size()) - 1)));
     module_.backward(dy, {0.01, 0.001});
     for_each_pair(module_.input_gradient(), dy, [](float a, float& sum) { sum += a; });
     dx += error(gradients.x, dy);
@@ -50,11 +46,7 @@ class Check {
   }
   /// Checks the gradients of the weights, summed over all batches.
   void weights(Weights const& found) {
-    dw += error(found.W_g, module_.get<Layer::r::W_g>().gradient);
-    dw += error(found.W_q, module_.get<Layer::W_q>().gradient);
-    dw += error(found.W_k, module_.get<Layer::W_k>().gradient);
-    dw += error(found.W_v, module_.get<Layer::W_v>().gradient);
-    dw += error(found.W_o, module_.get<Layer::W_o>().gradient);
+    for (auto const& p : module_.parameters()) dw += error(found.at(p.name), p.gradient);
   }
 
   float y = 0, dx = 0, dw = 0;  ///< sums of relative errors

@@ -19,23 +19,20 @@ int main() {
   std::vector<std::vector<Int>> const batches{{0, 200, 320, 480}, {0, 70, 310}, {0, 1, 1, 400}};
   constexpr Index most_tokens = 480;
   auto activations = example::random_numbers(most_tokens * Rows::width);
-  auto checkpoint = example::random_numbers(Weights::size, /*scale*/ 0.1, /*seed*/ 2);
+  auto checkpoint = example::random_numbers(weight_numbers, /*scale*/ 0.1, /*seed*/ 2);
   std::vector<float> activation_gradients(activations.size()), weight_gradients(checkpoint.size());
-  Weights const w(checkpoint.data()), dw(weight_gradients.data());
+  auto const w = weights_in(checkpoint.data()), dw = weights_in(weight_gradients.data());
   constexpr Index nth = 3;
   host_threads threads(nth);  // at most
 
   // A program for the layer's result and losses. It refers to the backend, and the backend to the threads.
   Compute backend(threads);
   Program<Module<Layer, Compute>::layer_roots, Compute> program(backend);
-  program.bind(Layer::r::W_g{}, w.W_g, dw.W_g);
-  program.bind(Layer::W_q{}, w.W_q, dw.W_q);
-  program.bind(Layer::W_k{}, w.W_k, dw.W_k);
-  program.bind(Layer::W_v{}, w.W_v, dw.W_v);
-  program.bind(Layer::W_o{}, w.W_o, dw.W_o);
+  for (auto const& [name, value] : w) program.bind(name, value, dw.at(name));
   auto const bind_batch = [&](std::vector<Int> const& offsets) {
     Rows const values(activations.data(), offsets.back()), gradients(activation_gradients.data(), offsets.back());
     program.bind(Layer::x{}, values.x, gradients.x);
+    program.bind_result(values.y);
     program.bind_tokens(ragged(offsets.data(), static_cast<Index>(offsets.size()) - 1));
   };
   bind_batch(batches[0]);  // the largest batch, so that the workspace suffices for all
@@ -51,10 +48,10 @@ int main() {
     copy(gradients.y, gradients.x);    // a residual connection: dx begins as dy, and the program adds to it
     long const before = allocations();
     bind_batch(offsets);
-    auto const y = program.forward();
+    program.forward();
     program.backward(gradients.y, /*weights of the load-balance and z losses*/ {0.01, 0.001});
     allocated += allocations() - before;
-    check.batch(offsets, values, gradients, y);
+    check.batch(offsets, values, gradients);
   };
   // On each thread of the engine: thread 0 runs the pass, and all threads run the tasks of its kernels.
   auto const engine = [&](Index ith) {
@@ -71,8 +68,8 @@ int main() {
   for (auto& thread : others) thread.join();
   check.weights(dw);
 
-  std::printf("x: %td columns of rows of %td; 5 weights in one block of %td numbers, 4 of them with strides\n", D,
-              Rows::width, Weights::size);
+  std::printf("x and y: %td columns of rows of %td; 5 weights in one block of %td numbers, 4 of them with strides\n", D,
+              Rows::width, weight_numbers);
   std::printf("%zu bytes of workspace, %td threads of the engine, %ld allocations in %zu forward and backward passes\n",
               bytes, nth, allocated, batches.size());
   std::printf("relative error against a Module on copies: y %.1e, dx %.1e, dW %.1e\n", static_cast<double>(check.y),

@@ -88,26 +88,6 @@ struct value_words {
   int of = -1;  ///< the value that it is another output of, or the gradient by
 };
 
-template <class L>
-constexpr char const* kind_of_leaf() {
-  if constexpr (Parameter<L>) {
-    return "parameter";
-  } else if constexpr (PackedParameter<L>) {
-    return "packed parameter";
-  } else if constexpr (ModuleBuffer<L>) {
-    return "buffer";
-  } else if constexpr (std::is_base_of_v<random_key, L>) {
-    return "random key";
-  } else if constexpr (CacheMemory<L>) {
-    return "cache";
-  } else if constexpr (L::grad) {
-    return "input";
-  } else if constexpr (L::kind_of == kind::integer) {
-    return "selection";
-  } else {
-    return "constant";
-  }
-}
 template <class Values, class E>
 constexpr int number_or_none() {
   if constexpr (contains<Values, E>) {
@@ -132,7 +112,7 @@ constexpr value_words make_value_words() {
     using R = typename memory_below<typename E::gradient_of>::type;
     return {by::gradient, "gradient", E::kind_of, nullptr, nullptr, number_or_none<Values, R>()};
   } else if constexpr (E::form_of == form::leaf) {
-    return {by::name, kind_of_leaf<E>(), E::kind_of};
+    return {by::name, text_of(kind_of_leaf<E>()), E::kind_of};
   } else if constexpr (E::form_of == form::scalar_constant) {
     return {by::name, "number", kind::real, nullptr, &number_text<E>::text};
   } else if constexpr (E::form_of == form::output) {
@@ -588,7 +568,8 @@ class listing_maker {
         value.bytes = static_cast<Index>(checked_bytes(elements, element_of(v)));
       } else if (v >= table_->first_buffer() && v < table_->first_derived()) {
         if (known) value.bytes = static_cast<Index>(checked_bytes(elements, table_->buffers[buffer].element));
-        if (planned_ && buffers[buffer].used) value.offset = static_cast<Index>(buffers[buffer].offset);
+        if (planned_ && buffers[buffer].used && !buffers[buffer].outside)
+          value.offset = static_cast<Index>(buffers[buffer].offset);
       } else if (v >= list_.leaves && v < 2 * list_.leaves && known) {
         value.bytes = static_cast<Index>(checked_bytes(elements, element_of(v - list_.leaves)));
       }

@@ -8,6 +8,8 @@
 #include <array>
 #include <initializer_list>
 #include <span>
+#include <string_view>
+#include <vector>
 
 #include "headmix/contract/backend_policy.hpp"
 #include "headmix/program/lower/program_table.hpp"
@@ -35,6 +37,12 @@ template <class Place>
 struct source_place {
   using type = source_of<memory_of<typename Place::type>>;
 };
+/// True for buffers, and for views that number the elements of one as it does.
+template <class M>
+inline constexpr bool is_reshaped = M::form_of != form::leaf;
+template <class M>
+requires(M::form_of == form::view) inline constexpr bool is_reshaped<M> =
+    std::is_base_of_v<ops::reshape, typename M::op> && is_reshaped<memory_of<source_of<M>>>;
 /// Access to the run-time side of any program.
 struct program_access {
   template <class P>
@@ -106,6 +114,19 @@ class Program {
   void bind(L, view<type<L> const> value, view<type<L>> gradient = {}, Index instance = 0) {
     runner_.binding().bind_leaf(leaf_number<L>(instance), detail::untyped(value), detail::untyped(gradient));
   }
+  /// Binds the leaf of a name: of Module::parameters(), "W_q" or "blocks.3.W_q". A name that several leaves have is an
+  /// error, which says their qualified names; these bind them. A name that no leaf has is an error that lists the
+  /// names.
+  void bind(std::string_view name, view<scalar const> value, view<scalar> gradient = {}) {
+    runner_.binding().bind_leaf(runner_.binding().leaf_of_name(name, false), detail::untyped(value),
+                                detail::untyped(gradient));
+  }
+  /// Binds a selection, packed weights or a random key by name.
+  void bind(std::string_view name, view<Int const> value) {
+    runner_.binding().bind_leaf(runner_.binding().leaf_of_name(name, true), detail::untyped(value), {});
+  }
+  /// The leaves, each instance of a repeated one, for loops over tensors by name.
+  [[nodiscard]] std::vector<named_leaf> named_leaves() const { return runner_.named_leaves(); }
   /// The gradient that leaf L is bound to.
   template <Leaf L>
   [[nodiscard]] view<type<L> const> gradient(L, Index instance = 0) const {
@@ -137,6 +158,21 @@ class Program {
   [[nodiscard]] std::size_t workspace_bytes() { return runner_.workspace_bytes(); }
   /// Binds the workspace, aligned to `headmix::alignment`. It must outlive the passes.
   void bind_workspace(std::span<std::byte> memory) { runner_.set_workspace(memory); }
+
+  /// Forward passes write the result to memory of the caller and need no workspace for it; a view without data undoes
+  /// this. Strides are free unless the program reads the result through a view. The memory must not change before a
+  /// backward pass that reads the result (that of softmax does), and overlaps no leaf but an input that no call reads
+  /// once the result is written: inference in place.
+  /// @param write `result_write::add` adds the result to the memory, if the kernel that makes it can add and nothing
+  ///   else reads it
+  void bind_result(view<type<result>> y, result_write write = result_write::overwrite) {
+    using M = detail::memory_of<result>;
+    static_assert(detail::is_reshaped<M>,
+                  "headmix: only a result with memory of its own can be bound: not a leaf, nor rows or columns of "
+                  "another value");
+    runner_.bind_result({detail::untyped(y), write, M::form_of == detail::form::view,
+                         &detail::shape_formula_of<typename program::sizes, typename result::extents>});
+  }
 
   /// Products with the weights of experts read their prepared copies in `p`; null for none.
   void bind_prepared(prepared_weights<Backend>* p) { runner_.set_prepared(p); }

@@ -87,7 +87,7 @@ class LeafMemory {
     leaf& m = leaves_[l];
     untyped_view const shape = program.leaf_shape(l);
     auto const n = static_cast<std::size_t>(shape.size());
-    if (program.leaf_kind(l) == kind::integer) {
+    if (program.element_kind(l) == kind::integer) {
       m.chosen.resize(n);
       auto const domain = static_cast<std::uint64_t>(program.leaf_domain(l));
       for (std::size_t i = 0; i < n; ++i) {

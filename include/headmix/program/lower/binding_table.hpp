@@ -9,6 +9,10 @@
 #include "headmix/program/lower/gradient.hpp"
 #include "headmix/program/table/rows.hpp"
 
+namespace headmix {
+struct random_key;
+}  // namespace headmix
+
 namespace headmix::detail {
 
 /// True for requirements that hold for all values of dynamic sizes; `make` has checked static ones.
@@ -188,6 +192,27 @@ constexpr auto rules_of(type_list<X...>*) {
   return std::array<size_rule, sizeof...(X)>{rule_of<Sizes, X>...};
 }
 
+template <class L>
+constexpr leaf_kind kind_of_leaf() {
+  if constexpr (Parameter<L>) {
+    return leaf_kind::parameter;
+  } else if constexpr (PackedParameter<L>) {
+    return leaf_kind::packed_parameter;
+  } else if constexpr (ModuleBuffer<L>) {
+    return leaf_kind::buffer;
+  } else if constexpr (std::is_base_of_v<random_key, L>) {
+    return leaf_kind::random_key;
+  } else if constexpr (CacheMemory<L>) {
+    return leaf_kind::cache;
+  } else if constexpr (L::grad) {
+    return leaf_kind::input;
+  } else if constexpr (L::kind_of == kind::integer) {
+    return leaf_kind::selection;
+  } else {
+    return leaf_kind::constant;
+  }
+}
+
 template <class... X>
 constexpr auto names_of_sizes(type_list<X...>*) {
   return std::array<char const*, sizeof...(X)>{name_source<X>()...};
@@ -206,7 +231,7 @@ constexpr auto read_positive() -> double (*)(std::byte const*) {
 template <class Scalar, class Sizes, class Repetitions, class... L>
 constexpr auto rows_of_leaves(type_list<L...>*) {
   return std::array<leaf_row, sizeof...(L)>{leaf_row{name_source<L>(), shape_formula_of<Sizes, typename L::extents>,
-                                                     L::kind_of, L::grad, domain_formula<L, Sizes>(),
+                                                     L::kind_of, kind_of_leaf<L>(), L::grad, domain_formula<L, Sizes>(),
                                                      repetition_number<Repetitions, L>, read_positive<L, Scalar>()}...};
 }
 template <class Sizes, class... E, class... Check>

@@ -293,6 +293,7 @@ struct kernel<Op, type_list<Out...>, type_list<In...>> {
   static constexpr bool receives = Op::receives;
   static constexpr bool is_asynchronous = Op::is_asynchronous;
   static constexpr int in_place = Op::in_place;
+  static constexpr bool can_add = Op::accumulates;
 };
 /// The properties of kernels that are no operations.
 struct plain_kernel {
@@ -303,6 +304,7 @@ struct plain_kernel {
   static constexpr bool receives = false;
   static constexpr bool is_asynchronous = false;
   static constexpr int in_place = 0;
+  static constexpr bool can_add = false;
 };
 /// y (+)= tree
 template <class T, class Tree>
@@ -319,6 +321,7 @@ struct map_kernel : plain_kernel {
     return {y, reader<Tree>::read(operands, run.sizes), accumulate};
   }
   static constexpr bool is_row_local = true;
+  static constexpr bool can_add = true;
 };
 
 /// One call; outputs and operands are lists of values. Without a definition, see core/type_list.hpp.

@@ -115,7 +115,7 @@ constexpr auto rows_of_calls(type_list<C...>*) {
       {call_row{0, count_of_types<values_of_call<C>>::value, count_of_types<outputs_of_call<C>>::value,
                 effect_of_call<C>::accumulate, effect_of_call<C>::accumulates_gradient, kernel_of_call<C>::at::edge,
                 kernel_of_call<C>::at::template repeat<Repetitions>, received_size<Sizes, C>,
-                kernel_of_call<C>::is_asynchronous, kernel_of_call<C>::in_place}...});
+                kernel_of_call<C>::is_asynchronous, kernel_of_call<C>::in_place, kernel_of_call<C>::can_add}...});
 }
 template <class... R>
 constexpr auto rows_of_repeats(type_list<R...>*) {

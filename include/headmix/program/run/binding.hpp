@@ -42,7 +42,7 @@ class Binding {
   void bind_context(segments s) { set_segments(sizes_.context, context_size, s); }
 
   [[nodiscard]] std::size_t leaf_count() const { return table_->leaves.size(); }
-  [[nodiscard]] kind leaf_kind(std::size_t leaf) const { return table_->leaves[leaf].kind_of; }
+  [[nodiscard]] kind element_kind(std::size_t leaf) const { return table_->leaves[leaf].kind_of; }
   [[nodiscard]] bool leaf_is_positive(std::size_t leaf) const { return table_->leaves[leaf].positive != nullptr; }
   [[nodiscard]] bool leaf_has_gradient(std::size_t leaf) const { return table_->leaves[leaf].grad; }
   /// The number of items that a selection chooses from; 0 for other leaves.
@@ -51,6 +51,12 @@ class Binding {
   [[nodiscard]] std::string_view leaf_qualified_name(std::size_t leaf) const;
   /// The name for messages: qualified where several leaves have one name.
   [[nodiscard]] std::string_view leaf_text(std::size_t leaf) const;
+  /// The leaf of a name or a qualified name. Fails if there is none, or several, or if its elements are not Int
+  /// (`integers`) or numbers of the backend.
+  [[nodiscard]] std::size_t leaf_of_name(std::string_view name, bool integers) const;
+  /// Name, kind and extents; `gradient`: backward passes add to one.
+  [[nodiscard]] named_leaf named(std::size_t leaf, bool gradient) const;
+  [[nodiscard]] leaf_kind what_leaf(std::size_t leaf) const { return table_->leaves[leaf].what; }
   /// The name of an unknown size in the extents of a leaf, or nothing.
   [[nodiscard]] std::string_view unknown_size_of(std::size_t leaf) const;
   /// The extents of a leaf, without memory.
@@ -84,6 +90,9 @@ class Binding {
   void check_memory() const;
   /// Fails if a leaf or its gradient lies in the workspace.
   void check_outside(std::span<std::byte> workspace) const;
+  /// Fails if a leaf or its gradient shares memory with a result of such elements, unless `may_share(leaf)`.
+  template <class F>
+  void check_apart(untyped_view const& result, std::size_t element, F const& may_share) const;
   /// Fails unless offsets, positive constants and selections are valid: memory may be written after it is bound.
   void check_numbers() const;
 

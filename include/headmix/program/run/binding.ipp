@@ -38,6 +38,37 @@ HEADMIX_INLINE std::string_view Binding::leaf_text(std::size_t leaf) const {
   return distinct(table_->leaves[leaf].name_source);
 }
 
+HEADMIX_INLINE std::size_t Binding::leaf_of_name(std::string_view name, bool integers) const {
+  for (bool const qualified : {false, true}) {
+    std::string found;
+    std::size_t n = 0, which = 0;
+    for (std::size_t l = 0; l < leaf_count(); ++l) {
+      if ((qualified ? leaf_qualified_name(l) : leaf_name(l)) != name) continue;
+      found += message(n++ == 0 ? "" : " and ", leaf_qualified_name(l));
+      which = l;
+    }
+    if (n == 1) {
+      if ((element_kind(which) == kind::integer) == integers) return which;
+      fail("bind(): ", leaf_text(which), " is a ", text_of(what_leaf(which)), ": expected ",
+           integers ? "numbers of the backend, found Int" : "Int, found numbers of the backend");
+    }
+    if (n > 1) fail("bind(): ", name, " is the name of ", n, " leaves: ", found, "; expected one of these names");
+  }
+  std::string all;
+  for (std::size_t l = 0; l < leaf_count(); ++l) all += message(l == 0 ? "" : ", ", leaf_text(l));
+  fail("bind(): expected the name of a leaf, found \"", name, "\"; the leaves are ", all);
+}
+
+HEADMIX_INLINE named_leaf Binding::named(std::size_t leaf, bool gradient) const {
+  bound_sizes const certain = certain_sizes();
+  auto const& extent = table_->leaves[leaf].shape.extent;
+  auto const of = [&](formula const& f) {
+    return unknown_size(f, certain.value.data()) == nullptr ? evaluate(f, certain.value.data()) : dynamic;
+  };
+  return {leaf_name(leaf), leaf_qualified_name(leaf), what_leaf(leaf), of(*extent[0]), of(*extent[1]), of(*extent[2]),
+          gradient,        bool(bound_[leaf])};
+}
+
 HEADMIX_INLINE std::string_view Binding::unknown_size_of(std::size_t leaf) const {
   for (formula const* const extent : table_->leaves[leaf].shape.extent) {
     if (formula const* const f = unknown_size(*extent, sizes_.value.data())) return unqualified(f->name_source);
@@ -155,6 +186,21 @@ HEADMIX_INLINE void Binding::check_outside(std::span<std::byte> workspace) const
       fail(leaf_text(l),
            " lies in the workspace, which the pass overwrites: a result is there until the next forward(); copy it to "
            "use it as an input");
+    }
+  }
+}
+
+template <class F>
+void Binding::check_apart(untyped_view const& result, std::size_t element, F const& may_share) const {
+  auto const meet = [&](untyped_view const& v, std::size_t leaf) {
+    std::size_t const of_leaf = element_of(leaf);
+    if (v.data == nullptr || !addresses_of(v, of_leaf).meets(addresses_of(result, element))) return false;
+    return of_leaf != element || share_memory(v, result, element);
+  };
+  for (std::size_t l = 0; l < bound_.size(); ++l) {
+    if (meet(leaf_gradient(l), l)) fail("the result shares memory with the gradient of ", leaf_text(l));
+    if (meet(values_[l], l) && !may_share(l)) {
+      fail("the result shares memory with ", leaf_text(l), ", a ", text_of(what_leaf(l)));
     }
   }
 }

@@ -9,7 +9,23 @@
 #include "headmix/core/arena.hpp"
 #include "headmix/program/run/binding.hpp"
 
-namespace headmix::detail {
+namespace headmix {
+
+/// What a forward pass does with the memory that a result is bound to.
+enum class result_write {
+  overwrite,  ///< y = ...
+  add,        ///< y += ..., e.g. a residual connection
+};
+
+namespace detail {
+
+/// Memory of the caller for the result of a program.
+struct bound_result {
+  untyped_view memory;  ///< without data for none
+  result_write write;
+  bool reshaped;                           ///< the result is the buffer with other rows and columns
+  shape_formula const* extents = nullptr;  ///< of the result
+};
 
 /// Where the values of a program that are not leaves lie in its workspace.
 class Plan {
@@ -19,6 +35,7 @@ class Plan {
     std::size_t writer = 0, last = 0;  ///< the first and the last call that use it; their number for none, and for ever
     std::size_t offset = 0, bytes = 0;
     bool used = false, laid_out = false;
+    bool outside = false;  ///< memory of the caller
   };
 
   explicit Plan(program_table const& table);
@@ -37,6 +54,16 @@ class Plan {
   [[nodiscard]] std::span<std::byte> workspace() const { return workspace_; }
   void set_workspace(std::span<std::byte> memory, State& state);
   void place(std::span<untyped_view> values) const;
+  /// Gives the result memory of the caller, or memory in the workspace.
+  void bind_result(bound_result const& r, State& state);
+  /// Fails if the result lies in memory that the program reads or writes otherwise.
+  void check_result(Binding const& binding) const;
+  /// True if the call adds to the bound result.
+  [[nodiscard]] bool adds_to_result(std::size_t c) const {
+    return result_.write == result_write::add && has_result() && result_buffer().writer == c;
+  }
+  /// True if backward passes add to the gradient of a leaf.
+  [[nodiscard]] bool has_gradient(std::size_t leaf) const;
   /// The gradient that arrives at the result; the other output gradients are the weights of the losses.
   void check_output_gradients(untyped_view const& result, untyped_view const& dy, std::size_t weights) const;
   /// Memory of the output gradients of n losses, which are numbers, from the first one given on.
@@ -69,6 +96,14 @@ class Plan {
   [[nodiscard]] buffer const* buffer_below(int n) const;
   [[nodiscard]] buffer* buffer_below(int n) { return const_cast<buffer*>(std::as_const(*this).buffer_below(n)); }
 
+  [[nodiscard]] bool has_result() const { return result_.memory.data != nullptr; }
+  [[nodiscard]] buffer const& result_buffer() const { return *buffer_below(program_->roots[0]); }
+  void shape_result(Binding& binding) const;
+  /// The leaf or buffer whose memory operand n of a call is; extents alone are none, -1.
+  [[nodiscard]] int base_of(int n) const;
+  /// True if a call from c on, or one that runs beside others, reads value n.
+  [[nodiscard]] bool reads_from(std::size_t c, int n) const;
+
   /// The shapes of buffers that a size is mentioned in.
   std::vector<std::size_t>& values_of_size(int size);
 
@@ -87,8 +122,10 @@ class Plan {
   std::vector<buffer> buffers_;
   std::vector<AddressPlanner::block> living_;
   std::span<std::byte> workspace_;
+  bound_result result_ = {{}, result_write::overwrite, false};
 };
 
-}  // namespace headmix::detail
+}  // namespace detail
+}  // namespace headmix
 
 #include "headmix/program/run/plan.ipp"

@@ -21,6 +21,7 @@ HEADMIX_INLINE void Plan::shape_values(Binding& binding) const {
         without_memory("a value of the program", binding.value_of(*extent[0]), binding.value_of(*extent[1]),
                        binding.value_of(*extent[2]));
   }
+  if (has_result()) shape_result(binding);
 }
 
 HEADMIX_INLINE void Plan::reshape_values(Binding& binding, int size) {
@@ -30,12 +31,14 @@ HEADMIX_INLINE void Plan::reshape_values(Binding& binding, int size) {
     untyped_view& value = binding.values()[program_->first_output_gradient() + i];
     value = untyped_view(value.data, binding.value_of(*extent[0]), binding.value_of(*extent[1]),
                          binding.value_of(*extent[2]));
+    if (has_result() && &buffers_[i - program_->output_gradients] == &result_buffer()) shape_result(binding);
   }
 }
 
 HEADMIX_INLINE void Plan::lay_out(std::span<untyped_view const> values) {
   std::size_t const calls = program_->calls.size();
-  for (buffer& b : buffers_) b.laid_out = false;
+  for (buffer& b : buffers_) b.laid_out = b.outside = false;
+  if (has_result()) buffer_below(program_->roots[0])->outside = true;
   AddressPlanner planner(living_);
   for (std::size_t c = 0; c < calls; ++c) {
     for (int const n : values_of_call(c)) {
@@ -46,7 +49,7 @@ HEADMIX_INLINE void Plan::lay_out(std::span<untyped_view const> values) {
       b->used = b->last > c || !program_->buffers[i].optional;
       Index const elements = values[program_->first_buffer() + i].size();
       b->bytes = checked_bytes(elements, program_->buffers[i].element);
-      if (!b->used) continue;
+      if (!b->used || b->outside) continue;
       if (buffer const* const before = place_of(c, i)) {
         b->offset = before->offset;
         planner.hand_on(number_of(*before), i);
@@ -60,7 +63,7 @@ HEADMIX_INLINE void Plan::lay_out(std::span<untyped_view const> values) {
     }
     for (int const n : values_of_call(c)) {
       buffer* const b = buffer_below(n);
-      if (b != nullptr && b->last == c && b->used) planner.release(number_of(*b));
+      if (b != nullptr && b->last == c && b->used && !b->outside) planner.release(number_of(*b));
     }
   }
   weights_ = planner.peak();
@@ -81,8 +84,81 @@ HEADMIX_INLINE void Plan::place(std::span<untyped_view> values) const {
     fail("the workspace has ", workspace_.size(), " bytes, the program needs ", bytes_);
   }
   for (std::size_t i = 0; i < buffers_.size(); ++i) {
-    values[program_->first_buffer() + i].data = buffers_[i].used ? workspace_.data() + buffers_[i].offset : nullptr;
+    buffer const& b = buffers_[i];
+    values[program_->first_buffer() + i].data = b.outside ? result_.memory.data
+                                                : b.used  ? workspace_.data() + b.offset
+                                                          : nullptr;
   }
+}
+
+HEADMIX_INLINE void Plan::bind_result(bound_result const& r, State& state) {
+  untyped_view const& v = r.memory;
+  if (v.data == nullptr && v.size() != 0) fail("the result is bound to a null pointer; its extents are ", text(v));
+  if (v.data != nullptr) {
+    check_extents_of("the result", v.count, v.rows, v.cols);
+    check_alignment("the result", v.data, program_->buffers[number_of(result_buffer())].element, v.size());
+    if (overlaps_itself(v)) {
+      fail("the result must have memory of its own for every element; ", text(v), " with strides ", strides(v),
+           " has not");
+    }
+    int const n = base_of(program_->roots[0]);
+    bool const viewed = std::any_of(program_->sources.begin(), program_->sources.end(),
+                                    [&](int source) { return source >= 0 && base_of(source) == n; });
+    if ((r.reshaped || viewed) && !v.contiguous()) {
+      fail("the result is split, merged or read through a view, so its rows must follow each other; ", text(v),
+           " has the strides ", strides(v), ", expected ", strides({nullptr, v.count, v.rows, v.cols}));
+    }
+    if (r.write == result_write::add) {
+      auto const first = result_buffer().writer;
+      call_row const& row = program_->calls[first];
+      bool const several = std::count_if(program_->roots.begin(), program_->roots.end(),
+                                         [&](int root) { return base_of(root) == n; }) > 1;
+      if (!row.can_add || row.outputs != 1) {
+        fail("the result cannot be added to its memory: the kernel that makes it (call ", first,
+             ") only overwrites; expected result_write::overwrite");
+      }
+      if (several || reads_from(0, n)) {
+        fail("the result cannot be added to its memory: ", several ? "a loss" : "a later call",
+             " reads it; expected result_write::overwrite");
+      }
+    }
+  }
+  bool const same_layout = has_result() == (v.data != nullptr) && same_extents(v, result_.memory) &&
+                           v.stack_stride == result_.memory.stack_stride && v.row_stride == result_.memory.row_stride &&
+                           v.col_stride == result_.memory.col_stride && r.write == result_.write;
+  if (!same_layout) {
+    state.fall_back(program_stage::bound, "the result was bound to memory of other extents");
+  } else if (v.data != result_.memory.data) {
+    state.fall_back(program_stage::planned, "the result was bound to other memory");
+  }
+  result_ = r;
+}
+
+HEADMIX_INLINE void Plan::check_result(Binding const& binding) const {
+  if (!has_result()) return;
+  buffer const& b = result_buffer();
+  std::size_t const element = program_->buffers[number_of(b)].element;
+  auto const begin = reinterpret_cast<std::uintptr_t>(workspace_.data());
+  if (addresses_of(result_.memory, element).meets({begin, begin + workspace_.size()})) {
+    fail("the result lies in the workspace, which the pass overwrites");
+  }
+  binding.check_apart(result_.memory, element, [&](std::size_t leaf) {
+    if (binding.what_leaf(leaf) != leaf_kind::input) return false;
+    if (!reads_from(b.writer, static_cast<int>(leaf))) return true;
+    fail("the result shares memory with ", binding.leaf_text(leaf), ", which ",
+         reads_from(program_->forward_calls, static_cast<int>(leaf)) ? "the backward pass" : "a call",
+         " reads after the result is written; a program for inference can have both in one place if its last call "
+         "does not read ",
+         binding.leaf_text(leaf));
+  });
+}
+
+HEADMIX_INLINE bool Plan::has_gradient(std::size_t leaf) const {
+  for (std::size_t c = program_->forward_calls; c < program_->calls.size(); ++c) {
+    auto const gradient = static_cast<int>(program_->binding.leaves.size() + leaf);
+    if (program_->calls[c].accumulates_gradient && values_of_call(c)[0] == gradient) return true;
+  }
+  return false;
 }
 
 HEADMIX_INLINE void Plan::check_output_gradients(untyped_view const& result, untyped_view const& dy,
@@ -100,6 +176,10 @@ HEADMIX_INLINE void Plan::check_output_gradients(untyped_view const& result, unt
 HEADMIX_INLINE std::span<std::byte const> Plan::memory_of(int n) const {
   buffer const* const b = buffer_below(n);
   if (b == nullptr || !b->used) return {};
+  if (b->outside) {
+    auto const all = addresses_of(result_.memory, program_->buffers[number_of(*b)].element);
+    return {reinterpret_cast<std::byte const*>(all.begin), all.end - all.begin};
+  }
   return workspace_.subspan(b->offset, b->bytes);
 }
 
@@ -141,9 +221,37 @@ HEADMIX_INLINE Plan::buffer const* Plan::place_of(std::size_t c, std::size_t i) 
     buffer const& b = buffers_[static_cast<std::size_t>(before - first)];
     auto const lies_there = [&](int n) { return buffer_below(n) == &b; };
     bool const alone = std::count_if(values.begin(), values.end(), lies_there) == 1;
-    return alone && b.used && b.last == c && b.bytes == buffers_[i].bytes ? &b : nullptr;
+    return alone && b.used && !b.outside && b.last == c && b.bytes == buffers_[i].bytes ? &b : nullptr;
   }
   return nullptr;
+}
+
+HEADMIX_INLINE void Plan::shape_result(Binding& binding) const {
+  auto const& extent = result_.extents->extent;
+  untyped_view const expected(nullptr, binding.value_of(*extent[0]), binding.value_of(*extent[1]),
+                              binding.value_of(*extent[2]));
+  if (!same_extents(result_.memory, expected)) {
+    fail("the result is bound to memory of extents ", text(result_.memory), ", expected ", text(expected));
+  }
+  untyped_view& value = binding.values()[program_->first_buffer() + number_of(result_buffer())];
+  if (!result_.reshaped) value = result_.memory;
+}
+
+HEADMIX_INLINE int Plan::base_of(int n) const {
+  auto const end = static_cast<int>(program_->first_derived());
+  while (n >= end) n = program_->sources[static_cast<std::size_t>(n - end)];
+  return n;
+}
+
+HEADMIX_INLINE bool Plan::reads_from(std::size_t c, int n) const {
+  for (std::size_t i = 0; i < program_->calls.size(); ++i) {
+    call_row const& row = program_->calls[i];
+    if (i < c && !row.is_asynchronous) continue;
+    for (int const operand : values_of_call(i).subspan(static_cast<std::size_t>(row.outputs))) {
+      if (operand >= 0 && base_of(operand) == n) return true;
+    }
+  }
+  return false;
 }
 
 HEADMIX_INLINE std::size_t Plan::losses() const {

@@ -54,6 +54,12 @@ class Runner {
   [[nodiscard]] State& state() { return state_; }
   [[nodiscard]] State const& state() const { return state_; }
 
+  [[nodiscard]] std::vector<named_leaf> named_leaves() const {
+    std::vector<named_leaf> leaves;
+    for (std::size_t l = 0; l < binding_.leaf_count(); ++l) leaves.push_back(binding_.named(l, plan_.has_gradient(l)));
+    return leaves;
+  }
+
   std::size_t workspace_bytes() {
     hooks_.agree_on_sizes(binding_);
     if (state_.at() < program_stage::planned) plan();
@@ -61,6 +67,7 @@ class Runner {
   }
   /// @param p  null for none
   void set_prepared(prepared_weights<Backend>* p) { prepared_ = p; }
+  void bind_result(bound_result const& r) { plan_.bind_result(r, state_); }
   void set_workspace(std::span<std::byte> memory) { plan_.set_workspace(memory, state_); }
 
   void forward() {
@@ -70,6 +77,7 @@ class Runner {
     if (state_.at() < program_stage::planned) plan();
     if (state_.at() < program_stage::placed) {
       binding_.check_outside(plan_.workspace());
+      plan_.check_result(binding_);
       plan_.place(binding_.values());
       derive();
       state_.reach(program_stage::placed);
@@ -94,6 +102,7 @@ class Runner {
   void backward(untyped_view const& dy, std::span<double const> weights) {
     begin_pass();
     binding_.check_outside(plan_.workspace());  // gradients may have been bound since
+    plan_.check_result(binding_);
     state_.reach(program_stage::forward_done);
     std::size_t bound = 0;
     bool changed = false;
@@ -190,7 +199,8 @@ class Runner {
       plan_.reshape_values(binding_, row.received);
       derive();
     }
-    bool const adds = row.accumulate && !(row.accumulates_gradient && overwrites(*values.next));
+    bool const adds =
+        plan_.adds_to_result(c) || (row.accumulate && !(row.accumulates_gradient && overwrites(*values.next)));
     functions_of(c).run(context(plan_.scratch_of(c)), values, adds);
     hooks_.after_call(*program_, plan_, c, values.values);
   }

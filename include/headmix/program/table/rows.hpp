@@ -11,6 +11,7 @@
 
 #include "headmix/core/scalar.hpp"
 #include "headmix/expr/repeat_edge.hpp"
+#include "headmix/program/named_leaf.hpp"
 #include "headmix/program/table/describe.hpp"
 #include "headmix/program/table/extent_formula.hpp"
 #include "headmix/program/table/untyped_view.hpp"
@@ -27,6 +28,7 @@ struct leaf_row {
   char const* name_source;  ///< see unqualified()
   shape_formula shape;
   kind kind_of;
+  leaf_kind what;
   bool grad;                                       ///< has a gradient
   formula const* domain;                           ///< of a selection, else null
   int repeat = -1;                                 ///< the repetition that it belongs to
@@ -68,6 +70,7 @@ struct call_row {
   int received = -1;             ///< the size that the call finds out
   bool is_asynchronous = false;  ///< see operation
   int in_place = 0;              ///< outputs; see operation
+  bool can_add = false;          ///< the kernel can add to its output
 };
 /// A part of the program that is repeated; see program/run/unroll.hpp.
 struct repeat_row {
