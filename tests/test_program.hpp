@@ -92,7 +92,7 @@ class TestProgram {
     return headmix::detail::GradientCheck(
                &program, [](void* t) { return static_cast<program_type*>(t)->forward(); },
                [](void* t, view<double const> by_y) { static_cast<program_type*>(t)->backward(by_y); })
-        .run(headmix::detail::binding_of(program), *memory_, options);
+        .run(headmix::detail::binding_of(program), *memory_, options, detached_values<Roots>());
   }
 
   Backend backend;

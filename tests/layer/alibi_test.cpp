@@ -150,7 +150,7 @@ TEST_CASE("alibi: gradients of experts with score maps of their own") {
   using raw = SoftmaxTopK<3, 2, gating::raw>;
   check_gradient(Moa<5, 4, raw, causal, alibi>::y);
   check_gradient(Moa<5, 4, raw, causal, kv_heads<2>, learned, soft_cap<2>>::y);
-  check_gradient(Moa<5, 4, TwoStage<1, 2, 1>, by_number, key_bias, query_bias>::y);
+  check_gradient(Moa<5, 4, TwoStage<1, 2, 1>, by_number, key_bias, query_bias>::y, {.detached = {"detach(b_k)"}});
 }
 
 }  // namespace alibi_test

@@ -99,9 +99,23 @@ TEST_CASE("gradcheck: names what is detached") {
   auto const r = gradcheck(a{} / detach(row_sum(a{} % w{})), at<tokens>(4));
   CHECK(r.detached == std::vector<std::string>{"detach(row_sum(matmul(...)))"});
   CHECK_FALSE(r.ok());
-  CHECK(r.text.ends_with("; detached by intention: detach(row_sum(matmul(...)))"));
+  CHECK(r.text.ends_with("; detached: detach(row_sum(matmul(...))) (not in gradcheck_options::detached)"));
   CHECK(gradcheck(a{} * straight_through(a{}, tanh(a{})), at<tokens>(4)).detached.size() == 1);
   CHECK(gradcheck(tanh(a{}), at<tokens>(4)).detached.empty());
+}
+TEST_CASE("gradcheck: a detached value fails unless it is named, also where no gradient is lost") {
+  struct b : bias_param<C> {};
+  constexpr auto y = softmax(a{} + row_sum(detach(b{})));
+  auto const r = gradcheck(y, at<tokens>(4));
+  CHECK(r.error < 1e-8);
+  CHECK_FALSE(r.ok());
+  CHECK(r.not_named == std::vector<std::string>{"detach(b)"});
+  auto const named = gradcheck(y, {.detached = {"detach(c)", "detach(b)"}}, at<tokens>(4));
+  CHECK(named.ok());
+  CHECK(named.detached == r.detached);
+  CHECK(named.not_named.empty());
+  CHECK_FALSE(gradcheck(y, {.detached = {"detach(c)"}}, at<tokens>(4)).ok());
+  CHECK_FALSE(gradcheck(a{} * detach(a{}), {.detached = {"detach(a)"}}, at<tokens>(4)).ok());
 }
 TEST_CASE("gradcheck: leaves of one name are told apart") {
   struct second {

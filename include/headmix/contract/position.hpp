@@ -3,7 +3,8 @@
 // The position of a row in its sequence: one definition, for masks and windows, score maps, biases of scores and rotary
 // embedding, in all kernels and in decoders.
 //
-// Rows of a sequence have the positions p, p + 1, ... Padding has none: only valid rows count. p is
+// Rows of a sequence have the positions p, p + 1, ... Padding has none: only valid rows count (a pool::window of Mae's
+// gate alone counts rows of padding). p is
 // - if the sequence has a number of earlier positions (segments::past), as in a decoder: this number;
 // - for keys, for queries that are the same rows, and for queries under a mask with separate_positions: 0;
 // - for other queries: the number of keys minus that of queries, so that the last query is at the position of the last

@@ -123,7 +123,7 @@ struct missing_gradient;
 struct operation {
   static constexpr detail::form form_of = detail::form::kernel;
   static constexpr bool differentiable = true;
-  /// True if `vjp` deliberately is not the derivative, e.g. of a rounding: gradcheck reports it.
+  /// True if `vjp` deliberately is not the derivative, e.g. of a rounding: gradcheck must be told of it.
   static constexpr bool estimates_gradient = false;
   /// True if the incoming gradient is rounded to storage, whatever the type of the value.
   static constexpr bool rounds_gradient = false;

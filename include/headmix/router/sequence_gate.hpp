@@ -17,7 +17,7 @@ namespace pool {
 struct policy : option_kind {
   static constexpr char const *syntax = "pool::all, pool::prefix, pool::window<n>",
                               *meaning = "what the gate sees: the sequence, the positions so far, the latest n",
-                              *without = "pool::prefix for `causal`, else pool::all";
+                              *without = "full: pool::all; causal, sliding_window<n>: pool::prefix";
 };
 /// All positions of the sequence, with one gate per sequence: not for a causal model, whose first positions would see
 /// the last.
@@ -47,8 +47,8 @@ struct prefix : by_position {
     return window_mean<all_before>(x);
   }
 };
-/// The latest Length positions (or those so far), of padded sequences the valid ones among them; every position has its
-/// own gate.
+/// The latest Length positions (or those so far), of padded sequences the valid ones among the latest Length rows;
+/// every position has its own gate.
 /// @tparam Length at least 1, or `dynamic`: then the size is window<dynamic>::Positions
 template <Index Length>
 struct window : by_position {

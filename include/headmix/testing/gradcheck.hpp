@@ -5,6 +5,8 @@
 //
 //   auto r = gradcheck(softmax(x{} % W{}), at<tokens>(7));
 //   if (!r.ok()) std::puts(r.text.c_str());
+//
+// A detached value fails a check that does not name it: gradcheck(y, {.detached = {"detach(b_k)"}}, at<tokens>(7)).
 
 #include <algorithm>
 #include <cmath>
@@ -26,6 +28,8 @@ struct gradcheck_options {
   segments token_sequences = {};  ///< the sequences of tokens; one sequence by default
   /// The sequences of a context.
   segments context_sequences = {};
+  /// The values that are detached on purpose, as gradcheck_result::detached names them; any other one fails the check.
+  std::vector<std::string> detached = {};
 };
 
 /// The result of a check.
@@ -33,14 +37,16 @@ struct gradcheck_result {
   double error = 0;          ///< largest |difference quotient - gradient| / max(1, |gradient|) over all elements
   double repeated = 0;       ///< largest deviation of a second backward pass from doubling the gradients, relative
   bool reproducible = true;  ///< a repeated forward and backward pass, from zeroed gradients, gave the same bits
-  std::string text;          ///< the worst element, in words, and the detached values if it is wrong
-  /// Values that pass no gradient, or another one than the derivative, on purpose: detach() and the like. Finite
-  /// differences include their dependence, so gradients through them differ.
+  std::string text;          ///< the worst element, in words, and the detached values
+  /// The values that pass no gradient, or another one than the derivative: detach() and the like. Finite differences
+  /// include their dependence, so gradients through them may differ.
   std::vector<std::string> detached = {};
+  /// Those of them that gradcheck_options::detached does not name.
+  std::vector<std::string> not_named = {};
 
-  /// True if the error is within the tolerance.
+  /// True if the error is within the tolerance and every detached value was named.
   [[nodiscard]] bool ok(double tolerance = 1e-6) const {
-    return error <= tolerance && repeated <= 1e-14 && reproducible;
+    return error <= tolerance && repeated <= 1e-14 && reproducible && not_named.empty();
   }
 };
 
@@ -121,7 +127,9 @@ class GradientCheck {
 
   GradientCheck(void* program, forward_pass f, backward_pass b) : program_(program), forward_(f), backward_(b) {}
 
-  gradcheck_result run(Binding& program, LeafMemory<double>& memory, gradcheck_options const& options) {
+  /// @param detached  the program's detached values
+  gradcheck_result run(Binding& program, LeafMemory<double>& memory, gradcheck_options const& options,
+                       std::vector<std::string> detached) {
     auto const first = forward_(program_);
     Random const random(options.seed, memory.size());
     weights_.resize(static_cast<std::size_t>(first.size()));
@@ -156,6 +164,15 @@ class GradientCheck {
         }
       }
     }
+    char const* before = "; detached: ";
+    for (std::string const& value : detached) {
+      bool const is_named =
+          std::find(options.detached.begin(), options.detached.end(), value) != options.detached.end();
+      if (!is_named) result.not_named.push_back(value);
+      result.text += message(before, value, is_named ? "" : " (not in gradcheck_options::detached)");
+      before = ", ";
+    }
+    result.detached = std::move(detached);
     return result;
   }
 
@@ -187,6 +204,23 @@ class GradientCheck {
 
 }  // namespace detail
 
+/// The values of a layer's result and losses, or of `roots<...>`, that pass no gradient, or another one than the
+/// derivative, each once: detach(), straight_through(), roundings. Choices and other integers pass none either and are
+/// not listed.
+template <class Of>
+std::vector<std::string> detached_values() {
+  if constexpr (requires { Of::y; }) {
+    return []<class... Loss>(type_list<Loss...>) {
+      return detached_values<roots<std::remove_cv_t<decltype(Of::y)>, Loss...>>();
+    }(typename Of::losses{});
+  } else {
+    auto values = detail::described(detail::filter<detail::nodes_of<Of>, detail::detached_nodes>{});
+    std::sort(values.begin(), values.end());
+    values.erase(std::unique(values.begin(), values.end()), values.end());
+    return values;
+  }
+}
+
 /// Checks the gradients of <dy, y>, with random dy, by every parameter and input of y, as computed by the backend (over
 /// double). Dynamic sizes are given by `at<X>(n)`.
 template <class Backend, Expr Y, Extent... X>
@@ -199,17 +233,10 @@ gradcheck_result gradcheck_on(Backend backend, Y, gradcheck_options const& optio
   detail::LeafMemory<double> memory(detail::binding_of(program), options);
   AlignedBuffer workspace(program.workspace_bytes());
   program.bind_workspace(workspace.bytes());
-  auto result = detail::GradientCheck(
-                    &program, [](void* t) { return static_cast<program_type*>(t)->forward(); },
-                    [](void* t, view<double const> dy) { static_cast<program_type*>(t)->backward(dy); })
-                    .run(detail::binding_of(program), memory, options);
-  result.detached = detail::described(detail::filter<detail::nodes_of<roots<Y>>, detail::detached_nodes>{});
-  if (!result.ok()) {
-    for (std::string const& edge : result.detached) {
-      result.text += message(&edge == &result.detached.front() ? "; detached by intention: " : ", ", edge);
-    }
-  }
-  return result;
+  return detail::GradientCheck(
+             &program, [](void* t) { return static_cast<program_type*>(t)->forward(); },
+             [](void* t, view<double const> dy) { static_cast<program_type*>(t)->backward(dy); })
+      .run(detail::binding_of(program), memory, options, detached_values<roots<Y>>());
 }
 
 /// Checks the gradients of <dy, y> as computed by the reference backend.
