@@ -13,6 +13,13 @@
 
 namespace headmix {
 
+namespace detail {
+template <class Mask>
+inline constexpr bool has_default_pool = std::is_same_v<Mask, full> || std::is_same_v<Mask, causal>;
+template <Index Window>
+inline constexpr bool has_default_pool<sliding_window<Window>> = true;
+}  // namespace detail
+
 /// The options of Mae. The gate's input is x without padding, not the context; the output bias is added after the
 /// mixture.
 using mae_options =
@@ -45,9 +52,13 @@ struct Mae
   using typename block::W_q, typename block::W_k, typename block::W_v, typename block::W_o;
   using O = option_set<mae_options, Options...>;
   using Mask = typename O::template get<option::mask>;
-  /// The default pool: the gate of a causal model must not see later positions.
-  using default_pool = std::conditional_t<std::is_same_v<Mask, causal>, pool::prefix, pool::all>;
-  using Pool = typename detail::first_or<typename O::template all<pool::policy>, default_pool>::type;
+  /// The default pool: the gate of a position must not see later ones that the mask hides.
+  using default_pool = std::conditional_t<std::is_same_v<Mask, full>, pool::all, pool::prefix>;
+  using pools = typename O::template all<pool::policy>;
+  using Pool = typename detail::first_or<pools, default_pool>::type;
+  static_assert(pools::size > 0 || detail::has_default_pool<Mask>,
+                "headmix: Mae has no default pool for a mask of your own, which may hide later rows from a query that "
+                "the gate would see; add pool::prefix, pool::window<n> or pool::all");
 
   static constexpr Index left_out = O::template value<option::left_out_heads, 1>;
   static constexpr bool is_dynamic = Heads == dynamic || left_out == dynamic;
