@@ -109,42 +109,81 @@ inline Pass pass_of(layer_options const& o, Arrays const& arrays, Setting const&
   return found;
 }
 
+/// The allowed difference of each record of a pass: y, losses, and gradients by name.
+class Allowed {
+ public:
+  Allowed() = default;
+  /// This part of the largest number of a record, at least of 1.
+  Allowed(Pass const& expected, double relative) {
+    each(expected, expected, [&](std::string const& name, auto const& values, auto const&) {
+      double most = 1;
+      for (double const e : values) most = std::abs(e) > most ? std::abs(e) : most;
+      by_name_[name] = relative * most;
+    });
+  }
+  /// Adds `factor` times the largest difference of another pass, where that is more than added before.
+  void widen(Pass const& nearby, Pass const& expected, double factor) {
+    each(nearby, expected, [&](std::string const& name, auto const& values, auto const& others) {
+      double worst = 0;
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        double const change = std::abs(values[i] - others[i]);
+        if (change > worst) worst = change;
+      }
+      double& before = added_[name];
+      if (factor * worst > before) by_name_[name] += factor * worst - before, before = factor * worst;
+    });
+  }
+  [[nodiscard]] double operator[](std::string const& name) const { return by_name_.at(name); }
+
+ private:
+  template <class F>
+  static void each(Pass const& a, Pass const& b, F f) {
+    f("y", a.y, b.y);
+    f("losses", a.losses, b.losses);
+    for (auto const& [name, values] : a.gradients) f("d " + name, values, b.gradients.at(name));
+  }
+
+  std::map<std::string, double> by_name_, added_;
+};
+
 namespace detail {
 inline void compare(std::ostringstream& text, std::string const& what, std::vector<double> const& found,
-                    std::vector<double> const& expected, double tolerance) {
+                    std::vector<double> const& expected, double allowed) {
   if (found.size() != expected.size()) {
     text << what << ": " << found.size() << " numbers, expected " << expected.size() << "\n";
     return;
   }
-  double most = 1, worst = 0;
+  double worst = 0;
   std::size_t at = 0, wrong = 0;
-  for (double const e : expected) most = std::abs(e) > most ? std::abs(e) : most;
   for (std::size_t i = 0; i < found.size(); ++i) {
     double const error = std::abs(found[i] - expected[i]);
-    if (!(error <= tolerance * most)) ++wrong;
+    if (!(error <= allowed)) ++wrong;
     if (!(error <= worst)) worst = error, at = i;
   }
   if (wrong > 0) {
     text.precision(12);
-    text << what << ": " << wrong << " of " << found.size() << " numbers differ, at " << at << " " << found[at]
-         << ", expected " << expected[at] << "\n";
+    text << what << ": " << wrong << " of " << found.size() << " numbers differ by more than " << allowed << ", at "
+         << at << " " << found[at] << ", expected " << expected[at] << "\n";
   }
 }
 }  // namespace detail
 
 /// The differences of a layer's pass from the definition; empty if there are none.
-inline std::string differences(Pass const& found, Pass const& expected, double tolerance) {
+inline std::string differences(Pass const& found, Pass const& expected, Allowed const& allowed) {
   std::ostringstream text;
-  detail::compare(text, "y", found.y, expected.y, tolerance);
-  detail::compare(text, "losses", found.losses, expected.losses, tolerance);
+  detail::compare(text, "y", found.y, expected.y, allowed["y"]);
+  detail::compare(text, "losses", found.losses, expected.losses, allowed["losses"]);
   if (!found.chosen.empty() && found.chosen != expected.chosen) text << "choices differ\n";
   for (auto const& [name, gradient] : found.gradients) {
     auto const of_definition = expected.gradients.find(name);
-    detail::compare(text, "d " + name, gradient,
-                    of_definition == expected.gradients.end() ? std::vector<double>() : of_definition->second,
-                    tolerance);
+    bool const known = of_definition != expected.gradients.end();
+    detail::compare(text, "d " + name, gradient, known ? of_definition->second : std::vector<double>(),
+                    known ? allowed["d " + name] : 0);
   }
   return text.str();
+}
+inline std::string differences(Pass const& found, Pass const& expected, double tolerance) {
+  return differences(found, expected, Allowed(expected, tolerance));
 }
 
 }  // namespace headmix::definition

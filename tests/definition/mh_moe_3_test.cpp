@@ -4,7 +4,6 @@
 #include "headmix/layer/smoe.hpp"
 
 #include "check.hpp"
-#include "headmix/backend/cpu.hpp"
 #include "headmix/router/loss_free_top_k.hpp"
 #include "headmix/router/softmax_top_k.hpp"
 #include "headmix/router/two_stage.hpp"
@@ -22,7 +21,6 @@ struct configuration_24 {
   }
 };
 TEST_CASE("definition: mh_moe 24") { check<configuration_24>(); }
-TEST_CASE("definition: mh_moe 24, Cpu<float>") { check<configuration_24, Cpu<float>>(1e-4); }
 
 struct configuration_25 {
   static constexpr char const* name = "mh_moe 25";

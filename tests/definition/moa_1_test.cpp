@@ -4,7 +4,6 @@
 #include "headmix/layer/moa.hpp"
 
 #include "check.hpp"
-#include "headmix/backend/cpu.hpp"
 #include "headmix/router/loss_free_top_k.hpp"
 #include "headmix/router/softmax_top_k.hpp"
 #include "headmix/router/two_stage.hpp"
@@ -23,7 +22,6 @@ struct configuration_8 {
   }
 };
 TEST_CASE("definition: moa 8") { check<configuration_8>(); }
-TEST_CASE("definition: moa 8, Cpu<float>") { check<configuration_8, Cpu<float>>(1e-4); }
 
 struct configuration_9 {
   static constexpr char const* name = "moa 9";

@@ -4,7 +4,6 @@
 #include "headmix/layer/moa.hpp"
 
 #include "check.hpp"
-#include "headmix/backend/cpu.hpp"
 #include "headmix/router/loss_free_top_k.hpp"
 #include "headmix/router/softmax_top_k.hpp"
 #include "headmix/router/two_stage.hpp"
@@ -23,7 +22,6 @@ struct configuration_48 {
   }
 };
 TEST_CASE("definition: moa 48") { check<configuration_48>(); }
-TEST_CASE("definition: moa 48, Cpu<float>") { check<configuration_48, Cpu<float>>(1e-4); }
 
 struct configuration_49 {
   static constexpr char const* name = "moa 49";

@@ -4,7 +4,6 @@
 #include "headmix/layer/moh.hpp"
 
 #include "check.hpp"
-#include "headmix/backend/cpu.hpp"
 #include "headmix/router/loss_free_top_k.hpp"
 #include "headmix/router/softmax_top_k.hpp"
 #include "headmix/router/two_stage.hpp"
@@ -24,7 +23,6 @@ struct configuration_16 {
   }
 };
 TEST_CASE("definition: moh 16") { check<configuration_16>(); }
-TEST_CASE("definition: moh 16, Cpu<float>") { check<configuration_16, Cpu<float>>(1e-4); }
 
 struct configuration_17 {
   static constexpr char const* name = "moh 17";

@@ -4,7 +4,6 @@
 #include "headmix/layer/moh.hpp"
 
 #include "check.hpp"
-#include "headmix/backend/cpu.hpp"
 #include "headmix/router/loss_free_top_k.hpp"
 #include "headmix/router/softmax_top_k.hpp"
 #include "headmix/router/two_stage.hpp"
@@ -25,7 +24,6 @@ struct configuration_64 {
   }
 };
 TEST_CASE("definition: moh 64") { check<configuration_64>(); }
-TEST_CASE("definition: moh 64, Cpu<float>") { check<configuration_64, Cpu<float>>(1e-4); }
 
 struct configuration_65 {
   static constexpr char const* name = "moh 65";

@@ -4,7 +4,6 @@
 #include "headmix/layer/multi_head.hpp"
 
 #include "check.hpp"
-#include "headmix/backend/cpu.hpp"
 
 namespace headmix::definition::multi_head_1 {
 
@@ -20,7 +19,6 @@ struct configuration_8 {
   }
 };
 TEST_CASE("definition: multi_head 8") { check<configuration_8>(); }
-TEST_CASE("definition: multi_head 8, Cpu<float>") { check<configuration_8, Cpu<float>>(1e-4); }
 
 struct configuration_9 {
   static constexpr char const* name = "multi_head 9";

@@ -4,7 +4,6 @@
 #include "headmix/layer/multi_head.hpp"
 
 #include "check.hpp"
-#include "headmix/backend/cpu.hpp"
 
 namespace headmix::definition::multi_head_2 {
 
@@ -19,7 +18,6 @@ struct configuration_16 {
   }
 };
 TEST_CASE("definition: multi_head 16") { check<configuration_16>(); }
-TEST_CASE("definition: multi_head 16, Cpu<float>") { check<configuration_16, Cpu<float>>(1e-4); }
 
 struct configuration_17 {
   static constexpr char const* name = "multi_head 17";

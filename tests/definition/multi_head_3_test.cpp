@@ -4,7 +4,6 @@
 #include "headmix/layer/multi_head.hpp"
 
 #include "check.hpp"
-#include "headmix/backend/cpu.hpp"
 
 namespace headmix::definition::multi_head_3 {
 
@@ -19,6 +18,5 @@ struct configuration_24 {
   }
 };
 TEST_CASE("definition: multi_head 24") { check<configuration_24>(); }
-TEST_CASE("definition: multi_head 24, Cpu<float>") { check<configuration_24, Cpu<float>>(1e-4); }
 
 }  // namespace headmix::definition::multi_head_3
