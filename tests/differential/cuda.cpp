@@ -9,8 +9,8 @@
 namespace headmix::differential {
 
 std::vector<Entry> cuda_layers() {
-  return {{"Cuda, Moa", &check<MoaManyOptions, training, Cuda<double, Emulated>>},
-          {"Cuda, MhMoe", &check<MhMoeManyOptions, training, Cuda<float, Emulated>>}};
+  return {entry<MoaManyOptions, training, Cuda<double, Emulated>>("Cuda, Moa"),
+          entry<MhMoeManyOptions, training, Cuda<float, Emulated>>("Cuda, MhMoe")};
 }
 
 }  // namespace headmix::differential

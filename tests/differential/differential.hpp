@@ -9,6 +9,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <vector>
 
@@ -110,6 +111,7 @@ void require_same_bits(Outcome const& a, Outcome const& b, char const* what, Tal
 
 struct Entry {
   char const* name;
+  std::string_view layer;  ///< its type in full, with namespaces
   void (*check)(std::uint64_t seed, Dice& dice, Tally& tally);
 };
 std::vector<Entry> moa_layers();
@@ -117,6 +119,7 @@ std::vector<Entry> moh_layers();
 std::vector<Entry> mae_layers();
 std::vector<Entry> mh_moe_layers();
 std::vector<Entry> cuda_layers();
+std::vector<Entry> drawn_layers();
 
 #ifdef HEADMIX_DIFFERENTIAL_ALL
 constexpr bool in_double_always = true;
@@ -302,6 +305,16 @@ void check(std::uint64_t seed, Dice& dice, Tally& tally) {
              perturbed, &again, tally),
      ...);
   }
+}
+
+template <class L>
+constexpr std::string_view full_name() {
+  return __PRETTY_FUNCTION__;
+}
+/// The random cases of a layer: see check().
+template <class Case, class Mode = training, class... Others>
+Entry entry(char const* name) {
+  return {name, full_name<typename Case::layer>(), &check<Case, Mode, Others...>};
 }
 
 }  // namespace headmix::differential

@@ -28,7 +28,7 @@ struct OneExpert {
 }  // namespace
 
 std::vector<Entry> mae_layers() {
-  return {{"Mae, the mixture", &check<Mixture>}, {"Mae, one expert of each sequence", &check<OneExpert>}};
+  return {entry<Mixture>("Mae, the mixture"), entry<OneExpert>("Mae, one expert of each sequence")};
 }
 
 }  // namespace headmix::differential

@@ -2,6 +2,7 @@
 // headmix-differential --seed S --count N: runs the random cases S .. S + N - 1.
 
 #include <algorithm>
+#include <cctype>
 #include <cstdio>
 #include <cstdlib>
 #include <set>
@@ -109,6 +110,50 @@ constexpr double allowed_epsilons = 256;
 /// Above it, the reference is run with inputs and parameters that are off by this error.
 constexpr double perturbation_epsilons = 16;
 constexpr int perturbations = 24;
+
+/// The options that a layer's type names, without their numbers: those of the layer, of its router and of its experts.
+std::set<std::string> options_of(std::string_view layer) {
+  std::set<std::string> found;
+  std::string word;
+  bool is_layer = true;
+  for (char const c : layer.substr(layer.find("L = ") + 4)) {
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == ':') {
+      word += c;
+      continue;
+    }
+    std::size_t const begin = word.find_first_not_of(':');
+    if (begin != std::string::npos && std::isalpha(static_cast<unsigned char>(word[begin])) != 0 && !is_layer) {
+      std::size_t const space = word.rfind("::");
+      found.insert(space == std::string::npos ? word : word.substr(space + 2));
+    }
+    if (begin != std::string::npos) is_layer = false;
+    word.clear();
+    if (c == ']' || c == ';') break;
+  }
+  return found;
+}
+/// Which options met in the layers that were drawn.
+class Meetings {
+ public:
+  void add(Entry const& entry) {
+    auto const named = options_of(entry.layer);
+    std::vector<std::string> const all(named.begin(), named.end());
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      options_.insert(all[i]);
+      for (std::size_t j = i + 1; j < all.size(); ++j) {
+        pairs_.insert(all[i] + " " + all[j]);
+        for (std::size_t k = j + 1; k < all.size(); ++k) triples_.insert(all[i] + " " + all[j] + " " + all[k]);
+      }
+    }
+  }
+  void print() const {
+    std::printf("options in the layers of these cases: %zu, pairs of them %zu, triples %zu\n", options_.size(),
+                pairs_.size(), triples_.size());
+  }
+
+ private:
+  std::set<std::string> options_, pairs_, triples_;
+};
 
 }  // namespace
 
@@ -244,16 +289,18 @@ int main(int argc, char** argv) {
     return 2;
   }
   std::vector<Entry> layers;
-  for (auto const& more : {moa_layers(), moh_layers(), mae_layers(), mh_moe_layers()}) {
+  for (auto const& more : {moa_layers(), moh_layers(), mae_layers(), mh_moe_layers(), drawn_layers()}) {
     layers.insert(layers.end(), more.begin(), more.end());
   }
   std::vector<Entry> const emulated = cuda_layers();
   Tally tally;
+  Meetings meetings;
   for (long n = 0; n < count && tally.failures < 20; ++n, ++seed) {
     Dice dice(seed);
     auto const& from = dice.one_in(40) ? emulated : layers;
     Entry const& layer = from[static_cast<std::size_t>(dice.range(0, static_cast<headmix::Index>(from.size()) - 1))];
     ++tally.cases;
+    meetings.add(layer);
     try {
       layer.check(seed, dice, tally);
     } catch (std::exception const& e) {
@@ -270,5 +317,6 @@ int main(int argc, char** argv) {
       "largest error %.2f (double) and %.2f (float) of what is allowed; %ld failures\n",
       tally.cases, static_cast<unsigned long long>(seed - 1), tally.compared, tally.same_bits, tally.ties, tally.steps,
       tally.worst[0], tally.worst[1], tally.failures);
+  meetings.print();
   return tally.failures == 0 ? 0 : 1;
 }

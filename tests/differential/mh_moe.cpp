@@ -31,10 +31,8 @@ struct Whole {
 }  // namespace
 
 std::vector<Entry> mh_moe_layers() {
-  return {{"MhMoe, many options", &check<MhMoeManyOptions>},
-          {"MhMoe, ternary experts, no head", &check<Ternary>},
-          {"Smoe", &check<Whole>},
-          {"Smoe, prepared for inference", &check<Whole, inference>}};
+  return {entry<MhMoeManyOptions>("MhMoe, many options"), entry<Ternary>("MhMoe, ternary experts, no head"),
+          entry<Whole>("Smoe"), entry<Whole, inference>("Smoe, prepared for inference")};
 }
 
 }  // namespace headmix::differential

@@ -31,10 +31,9 @@ struct TwoStages {
 }  // namespace
 
 std::vector<Entry> moa_layers() {
-  return {{"Moa, many options", &check<MoaManyOptions>},
-          {"Moa, cross-attention, noise, sampling", &check<Cross>},
-          {"Moa, two stages, window, alibi", &check<TwoStages>},
-          {"Moa, two stages, prepared for inference", &check<TwoStages, inference>}};
+  return {entry<MoaManyOptions>("Moa, many options"), entry<Cross>("Moa, cross-attention, noise, sampling"),
+          entry<TwoStages>("Moa, two stages, window, alibi"),
+          entry<TwoStages, inference>("Moa, two stages, prepared for inference")};
 }
 
 }  // namespace headmix::differential

@@ -72,11 +72,9 @@ struct OnImages {
 }  // namespace
 
 std::vector<Entry> moh_layers() {
-  return {{"Moh, two stages, rope", &check<TwoStages>},
-          {"Moh, by norms, all heads", &check<AllByNorm>},
-          {"Moh, by norms, active heads, qk_norm", &check<ActiveByNorm>},
-          {"MultiHead, score maps", &check<Dense>},
-          {"MultiHead, cosine scores, relative bias", &check<OnImages>}};
+  return {entry<TwoStages>("Moh, two stages, rope"), entry<AllByNorm>("Moh, by norms, all heads"),
+          entry<ActiveByNorm>("Moh, by norms, active heads, qk_norm"), entry<Dense>("MultiHead, score maps"),
+          entry<OnImages>("MultiHead, cosine scores, relative bias")};
 }
 
 }  // namespace headmix::differential
