@@ -113,10 +113,10 @@ inline Pass pass_of(layer_options const& o, Arrays const& arrays, Setting const&
 class Allowed {
  public:
   Allowed() = default;
-  /// This part of the largest number of a record, at least of 1.
+  /// This part of the largest number of a record, at least of 1/4.
   Allowed(Pass const& expected, double relative) {
     each(expected, expected, [&](std::string const& name, auto const& values, auto const&) {
-      double most = 1;
+      double most = 0.25;
       for (double const e : values) most = std::abs(e) > most ? std::abs(e) : most;
       by_name_[name] = relative * most;
     });
