@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
+#include <limits>
 #include <span>
 #include <string>
 #include <string_view>
@@ -19,6 +20,7 @@
 
 #if defined(__unix__) || defined(__APPLE__)
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #else
@@ -33,6 +35,15 @@ namespace detail {
 [[nodiscard]] inline std::string reason(int error) { return std::generic_category().message(error); }
 
 #if defined(__unix__) || defined(__APPLE__)
+/// True for a path to a folder, and to a file of another kind.
+[[nodiscard]] inline bool is_folder(std::string const& path) {
+  struct stat status = {};
+  return stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+}
+[[nodiscard]] inline bool is_file(std::string const& path) {
+  struct stat status = {};
+  return stat(path.c_str(), &status) == 0 && !S_ISDIR(status.st_mode);
+}
 /// The file that an output path refers to. Every function that can fail leaves its reason in errno.
 class destination {
  public:
@@ -92,6 +103,14 @@ class destination {
   int error_ = 0;
 };
 #else
+[[nodiscard]] inline bool is_folder(std::string const& path) {
+  std::error_code ignored;
+  return std::filesystem::is_directory(path, ignored);
+}
+[[nodiscard]] inline bool is_file(std::string const& path) {
+  std::error_code ignored;
+  return std::filesystem::exists(path, ignored) && !is_folder(path);
+}
 /// Destination without POSIX: the new file replaces any file of its name.
 class destination {
  public:
@@ -134,6 +153,10 @@ class InputFile {
     if (got < to.size() && std::ferror(file_)) fail(path_, ": cannot read: ", detail::reason(errno));
     return got;
   }
+#if defined(__unix__) || defined(__APPLE__)
+  /// The descriptor of the open file.
+  [[nodiscard]] int descriptor() const { return fileno(file_); }
+#endif
 
  private:
   std::string path_;
@@ -157,6 +180,44 @@ template <class Source>
   }
   return bytes;
 }
+
+/// The bytes of a file without a copy: pages of it are read when they are used, and may be dropped again, so a file may
+/// be larger than memory. What is no regular file, and any file on systems without mmap, is read instead. The file must
+/// not be made shorter while it is mapped.
+class MappedFile {
+ public:
+  /// Opens and maps a file; an Error names it if that fails.
+  explicit MappedFile(std::string const& path) {
+    InputFile file(path);
+#if defined(__unix__) || defined(__APPLE__)
+    struct stat status = {};
+    if (fstat(file.descriptor(), &status) == 0 && S_ISREG(status.st_mode) && status.st_size > 0) {
+      auto const size = static_cast<std::size_t>(status.st_size);
+      void* const at = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.descriptor(), 0);
+      if (at == MAP_FAILED) fail(path, ": cannot map ", size, " bytes: ", detail::reason(errno));
+      mapped_ = {static_cast<std::byte const*>(at), size};
+      return;
+    }
+#endif
+    read_ = read_bytes(file, (std::numeric_limits<std::size_t>::max)());
+  }
+  MappedFile(MappedFile&& other) noexcept : mapped_(std::exchange(other.mapped_, {})), read_(std::move(other.read_)) {}
+  MappedFile& operator=(MappedFile&& other) noexcept {
+    std::swap(mapped_, other.mapped_), std::swap(read_, other.read_);
+    return *this;
+  }
+  ~MappedFile() {
+#if defined(__unix__) || defined(__APPLE__)
+    if (!mapped_.empty()) munmap(const_cast<std::byte*>(mapped_.data()), mapped_.size());
+#endif
+  }
+  /// The content.
+  [[nodiscard]] std::span<std::byte const> bytes() const { return mapped_.empty() ? std::span(read_) : mapped_; }
+
+ private:
+  std::span<std::byte const> mapped_;
+  std::vector<std::byte> read_;
+};
 
 /// A file that is created or replaced atomically by commit(), which returns when it is on disk, as far as the system
 /// can tell. Without commit() nothing is left of it, and an existing file stays whole, even if the process is killed;

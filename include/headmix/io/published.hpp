@@ -1,9 +1,10 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Names and layouts of published models, one table for each layer. Each names the corresponding headmix layer; the
-// layer's place in the file is a prefix:
+// Names and layouts of published models: a table for each layer, which names the corresponding headmix layer, and
+// tables of whole networks. A layer's place in the file is a prefix:
 //
 //   load(m, "model-00001-of-00004.safetensors", published::llama_attention().below("model.layers.0.self_attn."));
+//   load(network, "Meta-Llama-3-8B", published::llama());  // a folder with an index and its files
 
 #include "headmix/io/weights.hpp"
 
@@ -19,6 +20,24 @@ using enum tensor_name::piece;
 [[nodiscard]] inline TensorNames llama_attention() {
   return {{"W_q", "q_proj.weight"}, {"W_k", "k_proj.weight"}, {"W_v", "v_proj.weight"}, {"W_o", "o_proj.weight"},
           {"b_q", "q_proj.bias"},   {"b_k", "k_proj.bias"},   {"b_v", "v_proj.bias"},   {"b_o", "o_proj.bias"}};
+}
+
+/// A network of Llama's form, as in Hugging Face, by names of parameters:
+/// - the embedding W_e [vocabulary, d], the gain of the last RMSNorm, and W_lm [vocabulary, d] of the logits y W_lm^T,
+///   unless they are y W_e^T;
+/// - blocks.*, a repeated layer: attn_gain and ffn_gain of the RMSNorms before its layers, the attention `attn` of
+///   llama_attention(), and W_gate, W_up [d, hidden] and W_down [hidden, d] of the feed-forward layer `ffn`.
+[[nodiscard]] inline TensorNames llama() {
+  TensorNames const block =
+      TensorNames{{"attn_gain", "input_layernorm.weight"}, {"ffn_gain", "post_attention_layernorm.weight"}} +
+      llama_attention().below("self_attn.").into("attn").ignoring("rotary_emb.inv_freq") +
+      TensorNames{{"W_gate", "gate_proj.weight"}, {"W_up", "up_proj.weight"}, {"W_down", "down_proj.weight"}}
+          .below("mlp.")
+          .into("ffn");
+  return TensorNames{{"W_e", "model.embed_tokens.weight", in_out},
+                     {"gain", "model.norm.weight"},
+                     {"W_lm", "lm_head.weight", in_out}} +
+         block.below("model.layers.*.").into("blocks.*");
 }
 
 /// Attention of MoH's image models: Moh<d, d_h, TwoStage<h_s, E_r, K_r>, query_bias, key_bias, value_bias,
@@ -60,6 +79,19 @@ using enum tensor_name::piece;
           {"W_gate W_up", "input_linear.weight"},
           {"W_down", "output_linear.weight"},
           {"b_o", "bias"}};
+}
+
+/// A network of JetMoE, as in Hugging Face, by names of parameters: W_e, gain and W_lm as of llama(), and blocks.*, a
+/// repeated layer, with attn_gain and ffn_gain of the RMSNorms, `attn` of jetmoe_attention() and `ffn` of
+/// jetmoe_feed_forward().
+[[nodiscard]] inline TensorNames jetmoe() {
+  TensorNames const block =
+      TensorNames{{"attn_gain", "input_layernorm.weight"}, {"ffn_gain", "post_attention_layernorm.weight"}} +
+      jetmoe_attention().below("self_attention.").into("attn") + jetmoe_feed_forward().below("mlp.").into("ffn");
+  return TensorNames{{"W_e", "model.embed_tokens.weight", in_out},
+                     {"gain", "model.norm.weight"},
+                     {"W_lm", "lm_head.weight", in_out}} +
+         block.below("model.layers.*.").into("blocks.*");
 }
 
 /// Attention of MoA's code: Moa<d, d_h, SoftmaxTopK<E, k, gating::raw>, causal>, with noise<> and the biases if the

@@ -9,6 +9,7 @@
 #include <iterator>
 #include <limits>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -194,17 +195,11 @@ class Safetensors {
     InputFile file(path);
     return Safetensors(file, path);
   }
+  /// Maps a file: the tensors are in the file's own pages, which are read when they are used; see MappedFile.
+  [[nodiscard]] static Safetensors map(std::string const& path) { return Safetensors(MappedFile(path), path); }
   /// Reads a file from memory; `name` is its name in errors.
   [[nodiscard]] static Safetensors parse(std::span<std::byte const> bytes, std::string name = "safetensors") {
-    struct {
-      std::span<std::byte const> rest;
-      std::size_t read(std::span<std::byte> to) {
-        std::size_t const n = to.size() < rest.size() ? to.size() : rest.size();
-        if (n > 0) std::memcpy(to.data(), rest.data(), n);
-        rest = rest.subspan(n);
-        return n;
-      }
-    } source{bytes};
+    bytes_in_memory source{bytes};
     return Safetensors(source, std::move(name));
   }
   // Not copyable: a copy's tensors would refer to the memory of the original.
@@ -240,8 +235,35 @@ class Safetensors {
   }
 
  private:
+  struct bytes_in_memory {
+    std::span<std::byte const> rest;
+    std::size_t read(std::span<std::byte> to) {
+      std::size_t const n = to.size() < rest.size() ? to.size() : rest.size();
+      if (n > 0) std::memcpy(to.data(), rest.data(), n);
+      rest = rest.subspan(n);
+      return n;
+    }
+  };
   template <class Source>
   Safetensors(Source& source, std::string name) : name_(std::move(name)) {
+    detail::Layout const layout = read_header(source);
+    std::size_t const size = detail::check_layout(layout, name_);
+    data_ = read_bytes(source, size);
+    if (data_.size() < size) fail(name_, ": expected ", size, " bytes of data, found ", data_.size());
+    if (!read_bytes(source, 1).empty()) fail(name_, ": expected ", size, " bytes of data, found more");
+    place(layout, data_);
+  }
+  Safetensors(MappedFile&& file, std::string name) : name_(std::move(name)) {
+    bytes_in_memory source{file.bytes()};
+    detail::Layout const layout = read_header(source);
+    std::size_t const size = detail::check_layout(layout, name_);
+    if (source.rest.size() != size) fail(name_, ": expected ", size, " bytes of data, found ", source.rest.size());
+    place(layout, source.rest);
+    file_.emplace(std::move(file));
+  }
+
+  template <class Source>
+  detail::Layout read_header(Source& source) {
     std::uint64_t length = 0;
     auto const prefix = read_bytes(source, sizeof length);
     if (prefix.size() < sizeof length) fail(name_, ": expected 8 bytes of header length, found ", prefix.size());
@@ -266,20 +288,19 @@ class Safetensors {
       }
     });
     json.end();
-
-    std::size_t const size = detail::check_layout(layout, name_);
-    data_ = read_bytes(source, size);
-    if (data_.size() < size) fail(name_, ": expected ", size, " bytes of data, found ", data_.size());
-    if (!read_bytes(source, 1).empty()) fail(name_, ": expected ", size, " bytes of data, found more");
+    return layout;
+  }
+  /// The bytes of the tensors in the data.
+  static void place(detail::Layout const& layout, std::span<std::byte const> data) {
     for (auto const& [range, item] : layout) {
       auto const [begin, end] = range;
-      item->second.bytes =
-          std::span(data_).subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
+      item->second.bytes = data.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
     }
   }
 
   std::string name_;
   std::vector<std::byte> data_;
+  std::optional<MappedFile> file_;
   TensorMap tensors_;
   Metadata metadata_;
 };

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <deque>
 #include <initializer_list>
 #include <map>
 #include <set>
@@ -19,6 +20,7 @@
 #include <vector>
 
 #include "headmix/io/stored_tensor.hpp"
+#include "headmix/io/tensor_files.hpp"
 
 namespace headmix {
 
@@ -46,35 +48,58 @@ class NamedTensors;
 }
 
 /// A table from tensors of a file to parameters of a module. A row whose tensor the file lacks, or whose parameters the
-/// module lacks, is ignored: a table may have rows for all variants of a model.
+/// module lacks, is ignored: a table may have rows for all variants of a model. A network's table is the sum of those
+/// of its layers; a * on both sides is the number of a block:
+///
+///   published::llama_attention().below("model.layers.*.self_attn.").into("blocks.*.attn")
+///       + TensorNames{{"W_e", "model.embed_tokens.weight", tensor_name::in_out}}
 class TensorNames {
  public:
   /// A table of rows; every tensor and every parameter must be in one of them.
-  TensorNames(std::initializer_list<tensor_name> rows) : rows_(rows) {}
+  TensorNames(std::initializer_list<tensor_name> rows) : TensorNames(std::vector<tensor_name>(rows)) {}
+  /// A table that is made when the program runs.
+  explicit TensorNames(std::vector<tensor_name> rows) : parts_(1) { parts_[0].rows = std::move(rows); }
 
-  /// Restricts the table to tensors with names that begin with `prefix`.
-  [[nodiscard]] TensorNames below(std::string prefix) const {
+  /// The table for tensors with names that begin with `prefix`. A * in it is the number of a block.
+  [[nodiscard]] TensorNames below(std::string const& prefix) const {
     TensorNames changed = *this;
-    changed.prefix_ = std::move(prefix);
+    for (auto& p : changed.parts_) p.below.insert(0, prefix);
+    return changed;
+  }
+  /// The table for the parameters of a layer in a network: `name.` is before the names of parameters. A * in it is the
+  /// number of a repeated block; block i of the module is block i + `first` of the file.
+  [[nodiscard]] TensorNames into(std::string name, Index first = 0) const {
+    TensorNames changed = *this;
+    if (!name.empty() && name.back() != '.') name += '.';
+    for (auto& p : changed.parts_) p.into.insert(0, name), p.first += first;
     return changed;
   }
   /// Tensors without a parameter: names separated by spaces; * matches anything.
   [[nodiscard]] TensorNames ignoring(std::string_view tensors) const {
     TensorNames changed = *this;
-    changed.ignored_ += message(tensors, " ");
+    for (auto& p : changed.parts_) p.ignored += message(tensors, " ");
     return changed;
   }
-  /// Parameters that keep their values, since the file lacks them: names separated by spaces.
+  /// Parameters that keep their values, since the file lacks them: names separated by spaces; * matches anything.
   [[nodiscard]] TensorNames keeping(std::string_view parameters) const {
     TensorNames changed = *this;
-    changed.kept_ += message(parameters, " ");
+    for (auto& p : changed.parts_) p.kept += message(parameters, " ");
     return changed;
+  }
+  /// The rows of both tables.
+  [[nodiscard]] friend TensorNames operator+(TensorNames a, TensorNames const& b) {
+    a.parts_.insert(a.parts_.end(), b.parts_.begin(), b.parts_.end());
+    return a;
   }
 
  private:
   friend class detail::NamedTensors;
-  std::vector<tensor_name> rows_;
-  std::string prefix_, ignored_, kept_;
+  struct part {
+    std::vector<tensor_name> rows;
+    std::string below, into, ignored, kept;
+    Index first = 0;
+  };
+  std::vector<part> parts_;
 };
 
 namespace detail {
@@ -114,17 +139,19 @@ namespace detail {
 class NamedTensors {
  public:
   NamedTensors(std::vector<stored_tensor> const& parameters, TensorNames const& names, std::string_view file)
-      : names_(names), file_(file), parameters_(by_name(parameters)) {}
+      : names_(names), file_(file), parameters_(by_name(parameters)) {
+    for (auto const& part : names.parts_) add_rows(part);
+  }
 
   /// Matches parameters and tensors; unmatched ones are an error.
   void find(TensorMap const& tensors) {
-    for (auto const& r : names_.rows_) {
+    for (auto const& r : rows_) {
       if (tensors.count(tensor_of(r, 0)) > 0) add(r);
     }
     for (auto const& [name, p] : parameters_) check_source(*p, &tensors);
     std::set<std::string> used;
     for (auto const& s : sources_) {
-      for (Index i = 0; i < pieces_of(s); ++i) used.insert(tensor_of(*s.row, i));
+      for (Index i = 0; i < pieces_of(s); ++i) used.insert(tensor_of(*s.from, i));
     }
     for (auto const& [name, t] : tensors) {
       if (used.count(name) == 0) check_ignored(name, t);
@@ -133,7 +160,7 @@ class NamedTensors {
   /// Matches each parameter with its first row, for writing.
   void find() {
     std::set<std::string_view> named;
-    for (auto const& r : names_.rows_) {
+    for (auto const& r : rows_) {
       auto const parts = words(r.parameters);
       auto const is_named = [&](std::string_view p) { return named.count(p) > 0; };
       if (std::any_of(parts.begin(), parts.end(), is_named)) continue;
@@ -150,7 +177,7 @@ class NamedTensors {
       for_each_piece(s, [&](piece const& p) {
         if (!std::exchange(begun, true)) all.begin(*s.parameter, p.columns);
         auto const found = tensors.find(p.tensor);
-        std::string const at = where(p.tensor) + " for " + s.row->parameters;
+        std::string const at = where(p.tensor) + " for " + s.from->parameters;
         if (found == tensors.end()) {
           fail(at, ": expected ", type_text(s.parameter->type, p.written), ", found no such tensor");
         }
@@ -204,10 +231,14 @@ class NamedTensors {
   }
 
  private:
+  /// A row with the whole names of its parameters.
+  struct row : tensor_name {
+    std::string prefix;  ///< of the tensor's name
+  };
   /// The columns of a parameter: from `first` on in the `total` columns that a tensor has in each group.
   struct source {
     stored_tensor const* parameter;
-    tensor_name const* row;
+    row const* from;
     Index first, total;
   };
   /// A tensor that holds a parameter, or a matrix or row of it.
@@ -227,19 +258,51 @@ class NamedTensors {
   }
   [[nodiscard]] static Index pieces_of(source const& s) {
     auto const& p = *s.parameter;
-    auto const holds = held(*s.row);
+    auto const holds = held(*s.from);
     return holds == tensor_name::whole ? 1 : holds == tensor_name::matrix ? p.count : p.count * p.rows;
   }
-  [[nodiscard]] std::string tensor_of(tensor_name const& r, Index number) const {
-    std::string name = names_.prefix_ + r.tensor;
-    auto const star = name.find('*', names_.prefix_.size());
+  [[nodiscard]] static std::string numbered(std::string name, Index number, std::size_t from = 0) {
+    auto const star = name.find('*', from);
     if (star != name.npos) name.replace(star, 1, std::to_string(number));
     return name;
+  }
+  [[nodiscard]] static std::string tensor_of(row const& r, Index number) {
+    return numbered(r.prefix + r.tensor, number, r.prefix.size());
+  }
+  /// The rows of a part of the table, for every block that the module has.
+  void add_rows(TensorNames::part const& part) {
+    auto const star = part.into.find('*');
+    if ((star != part.into.npos) != (part.below.find('*') != part.below.npos)) {
+      fail("TensorNames: expected a * for the number of a block in both of below(", shown(part.below), ") and into(",
+           shown(part.into), "), found one");
+    }
+    std::set<Index> blocks = {0};
+    if (star != part.into.npos) {
+      blocks.clear();
+      std::string_view const before = std::string_view(part.into).substr(0, star),
+                             behind = std::string_view(part.into).substr(star + 1);
+      for (auto const& [name, p] : parameters_) {
+        if (!name.starts_with(before)) continue;
+        auto const digits = name.substr(before.size());
+        auto const n = (std::min)(digits.find_first_not_of("0123456789"), digits.size());
+        if (n > 0 && n < 10 && digits.substr(n).starts_with(behind))
+          blocks.insert(std::stol(std::string(digits, 0, n)));
+      }
+    }
+    for (Index const block : blocks) {
+      for (auto const& r : part.rows) {
+        row& added = rows_.emplace_back(row{r, numbered(part.below, block + part.first)});
+        added.parameters.clear();
+        for (auto const name : words(r.parameters)) {
+          added.parameters += message(added.parameters.empty() ? "" : " ", numbered(part.into, block), name);
+        }
+      }
+    }
   }
   [[nodiscard]] std::string where(std::string_view tensor) const { return message(file_, ": ", shown(tensor)); }
 
   /// Matches the row's parameters, if the module has any of them, with its tensor.
-  void add(tensor_name const& r) {
+  void add(row const& r) {
     if (r.groups < 1) fail(r.tensor, ": expected one group or more, found ", r.groups);
     if (r.extents != tensor_name::out_in && r.extents != tensor_name::in_out) {
       fail(r.tensor, ": expected the order out_in or in_out, found ", static_cast<int>(r.extents));
@@ -282,7 +345,7 @@ class NamedTensors {
   /// For a parameter that no row names: names of the table that are no parameters, one of which may be misspelt.
   [[nodiscard]] std::string no_parameters() const {
     std::vector<std::string> unknown;
-    for (auto const& r : names_.rows_) {
+    for (auto const& r : rows_) {
       for (auto const name : words(r.parameters)) {
         if (parameters_.find(name) == parameters_.end()) unknown.emplace_back(name);
       }
@@ -294,7 +357,7 @@ class NamedTensors {
     std::vector<std::string> alike, all;
     for (auto const& [name, t] : tensors) {
       all.push_back(shown(name));
-      for (auto const& r : names_.rows_) {
+      for (auto const& r : rows_) {
         auto const parts = words(r.parameters);
         if (std::find(parts.begin(), parts.end(), p.name) == parts.end() || r.tensor.empty()) continue;
         if (matches(message("*", r.tensor), name)) alike.push_back(all.back());
@@ -305,24 +368,23 @@ class NamedTensors {
   }
   /// @param tensors  of a file that is read
   void check_source(stored_tensor const& p, TensorMap const* tensors = nullptr) const {
-    tensor_name const* found = nullptr;
+    row const* found = nullptr;
     for (auto const& s : sources_) {
       if (s.parameter != &p) continue;
       if (found != nullptr) {
         fail(file_, ": parameter ", p.name, ": expected one tensor, found ", shown(tensor_of(*found, 0)), " and ",
-             shown(tensor_of(*s.row, 0)));
+             shown(tensor_of(*s.from, 0)));
       }
-      found = s.row;
+      found = s.from;
     }
-    auto const kept_names = words(names_.kept_);
-    bool const kept = std::find(kept_names.begin(), kept_names.end(), p.name) != kept_names.end();
+    bool const kept = is_listed(p.name, &TensorNames::part::kept, &TensorNames::part::into);
     if (found != nullptr && kept) {
       fail(file_, ": parameter ", p.name, ": expected no tensor, since it is kept, found ",
            shown(tensor_of(*found, 0)));
     }
     if (found != nullptr || kept) return;
     std::string expected;
-    for (auto const& r : names_.rows_) {
+    for (auto const& r : rows_) {
       auto const names = words(r.parameters);
       if (std::find(names.begin(), names.end(), p.name) == names.end()) continue;
       expected += message(expected.empty() ? " " : " or ", shown(tensor_of(r, 0)));
@@ -334,15 +396,27 @@ class NamedTensors {
          : tensors != nullptr ? other_tensors(p, *tensors)
                               : "");
   }
-  void check_ignored(std::string const& name, tensor_view const& t) const {
-    if (!name.starts_with(names_.prefix_)) return;
-    std::string_view const own = std::string_view(name).substr(names_.prefix_.size());
-    for (auto const pattern : words(names_.ignored_)) {
-      if (matches(pattern, own)) return;
+  /// True if a part of the table lists the name, in one of its patterns behind its prefix.
+  [[nodiscard]] bool is_listed(std::string_view name, std::string TensorNames::part::*patterns,
+                               std::string TensorNames::part::*prefix) const {
+    for (auto const& part : names_.parts_) {
+      for (auto const pattern : words(part.*patterns)) {
+        if (matches(message(part.*prefix, pattern), name)) return true;
+      }
     }
+    return false;
+  }
+  void check_ignored(std::string const& name, tensor_view const& t) const {
+    auto const is_below = [&](TensorNames::part const& part) { return matches(message(part.below, "*"), name); };
+    if (std::none_of(names_.parts_.begin(), names_.parts_.end(), is_below)) return;
+    if (is_listed(name, &TensorNames::part::ignored, &TensorNames::part::below)) return;
     std::string belongs;
-    for (auto const& r : names_.rows_) {
-      if (matches(r.tensor, own)) belongs = message(", which is for ", r.parameters);
+    for (auto const& part : names_.parts_) {
+      for (auto const& r : part.rows) {
+        if (matches(message(part.below, r.tensor), name)) {
+          belongs = message(", which is for ", part.into, r.parameters);
+        }
+      }
     }
     fail(where(name), belongs, ": expected a tensor that the module needs, or one that is ignored, found ",
          type_text(t.type, t.shape));
@@ -352,7 +426,7 @@ class NamedTensors {
   template <class F>
   void for_each_piece(source const& s, F f) const {
     auto const& p = *s.parameter;
-    auto const& r = *s.row;
+    auto const& r = *s.from;
     auto const holds = held(r);
     bool const transposed = r.extents == tensor_name::out_in;
     Index const count = holds == tensor_name::whole ? p.count : 1, rows = holds == tensor_name::row ? 1 : p.rows;
@@ -375,6 +449,7 @@ class NamedTensors {
 
   TensorNames const& names_;
   std::string file_;
+  std::deque<row> rows_;
   stored_by_name parameters_;
   std::vector<source> sources_;
 };
@@ -403,10 +478,16 @@ template <HasParameters M>
 void load(M& m, Safetensors const& file, TensorNames const& names, load_options const& options = {}) {
   load(m, file.tensors(), file.name(), names, options);
 }
-/// load() from the file at this path.
+/// load() from several files.
+template <HasParameters M>
+void load(M& m, TensorFiles const& files, TensorNames const& names, load_options const& options = {}) {
+  load(m, files.tensors(), files.name(), names, options);
+}
+/// load() from a path: a file, an index of several files, or a folder with one of them; see TensorFiles. The files are
+/// mapped and may be larger than memory.
 template <HasParameters M>
 void load(M& m, std::string const& path, TensorNames const& names, load_options const& options = {}) {
-  load(m, Safetensors::read(path), names, options);
+  load(m, TensorFiles::open(path), names, options);
 }
 
 /// Writes the parameters, in the module's type, with the names and the layout of a table: the first row of each
