@@ -36,8 +36,7 @@ inline void print_build_notice(bool optimised, bool misses_avx) {
 
 }  // namespace headmix::detail
 
-namespace headmix::inline HEADMIX_ISA {
-namespace cpu_kernels {
+namespace headmix::cpu_kernels::inline HEADMIX_ISA {
 
 /// Prints the notice of this unit.
 inline void notify_build() {
@@ -55,5 +54,4 @@ inline void notify_build() {
 #endif
 }
 
-}  // namespace cpu_kernels
-}  // namespace headmix::inline HEADMIX_ISA
+}  // namespace headmix::cpu_kernels::inline HEADMIX_ISA
