@@ -138,8 +138,8 @@ struct Mine {
     reference.attention_bias_gradient<Mask>(d_bias, p, scratch);
     spoil("attention_bias_gradient", d_bias);
   }
-  void rotary(auto y, auto a, auto theta, row_positions s, Index heads, bool inverse) {
-    reference.rotary(y, a, theta, s, heads, inverse);
+  void rotary(auto y, auto a, auto theta, row_positions s, Index heads, rotation r) {
+    reference.rotary(y, a, theta, s, heads, r);
     spoil("rotary", y);
   }
 

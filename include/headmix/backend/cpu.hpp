@@ -270,8 +270,8 @@ class Cpu {
     reference_.cached_window_mean(y, a, s, cache, pages, window);
   }
   void rotary(view<Scalar> y, view<Scalar const> a, view<accumulator_t<Scalar> const> theta, row_positions s,
-              Index heads, bool inverse) {
-    reference_.rotary(y, a, theta, s, heads, inverse);
+              Index heads, rotation r) {
+    reference_.rotary(y, a, theta, s, heads, r);
   }
 
  protected:

@@ -295,8 +295,8 @@ class Cuda {
     cuda_kernels::cached_window_mean(queue_, y, a, s, cache, pages, window);
   }
   void rotary(view<Scalar> y, view<Scalar const> a, view<accumulator_t<Scalar> const> theta, row_positions s,
-              Index heads, bool inverse) {
-    cuda_kernels::rotary<wide>(queue_, y, a, theta, s, heads, inverse);
+              Index heads, rotation r) {
+    cuda_kernels::rotary<wide>(queue_, y, a, theta, s, heads, r);
   }
 
  private:

@@ -518,23 +518,28 @@ struct Reference {
     }
   }
 
-  /// Turns the pair (i, i + d_h / 2) of every head by position * theta^(-2 i / d_h), backwards when `inverse`.
+  /// Turns pairs of columns of every head by their position (struct rotation).
   template <class T>
-  void rotary(view<T> y, view<T const> a, view<wide const> theta, row_positions s, Index heads, bool inverse) const {
-    Index const d = a.cols / heads, half = d / 2, rows_per_token = s.rows == 0 ? 1 : a.rows / s.rows;
-    for (Index c = 0; c < half; ++c) {
-      double const turn =
-          std::pow(static_cast<double>(theta(0, 0)), -2.0 * static_cast<double>(c) / static_cast<double>(d));
+  void rotary(view<T> y, view<T const> a, view<wide const> theta, row_positions s, Index heads, rotation r) const {
+    Index const d = a.cols / heads, turned = r.turned(d), rows_per_token = s.rows == 0 ? 1 : a.rows / s.rows;
+    for (Index j = 0; j < a.cols; ++j) {
+      if (j % d < turned) continue;
+      for (Index i = 0; i < a.rows; ++i) y(i, j) = a(i, j);
+    }
+    for (Index c = 0; c < turned / 2; ++c) {
+      double const turn = r.frequency(
+          std::pow(static_cast<double>(theta(0, 0)), -2.0 * static_cast<double>(c) / static_cast<double>(turned)));
+      Index const first = r.first(c), second = r.second(c, d);
       for (Index b = 0; b < s.count; ++b) {
         for (Index t = s.begin(b); t < s.end(b); ++t) {
           Index const position = s.first_position(b) + t - s.begin(b);
           wide const angle = static_cast<wide>(within_a_turn(static_cast<double>(position) * turn));
-          wide const cosine = std::cos(angle), sine = inverse ? -std::sin(angle) : std::sin(angle);
+          wide const cosine = std::cos(angle), sine = r.inverse ? -std::sin(angle) : std::sin(angle);
           for (Index i = t * rows_per_token; i < (t + 1) * rows_per_token; ++i) {
-            for (Index j = c; j < a.cols; j += d) {
-              wide const u = static_cast<wide>(a(i, j)), v = static_cast<wide>(a(i, j + half));
-              y(i, j) = static_cast<T>(u * cosine - v * sine);
-              y(i, j + half) = static_cast<T>(v * cosine + u * sine);
+            for (Index j = 0; j < a.cols; j += d) {
+              wide const u = static_cast<wide>(a(i, j + first)), v = static_cast<wide>(a(i, j + second));
+              y(i, j + first) = static_cast<T>(u * cosine - v * sine);
+              y(i, j + second) = static_cast<T>(v * cosine + u * sine);
             }
           }
         }

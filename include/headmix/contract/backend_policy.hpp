@@ -159,10 +159,10 @@ struct backend {
   std::size_t attention_bias_gradient_scratch(attention_backward<scalar> const& p);
   template <AttentionMask Mask>
   void attention_bias_gradient(view<scalar> d_bias, attention_backward<scalar> const& p, std::span<std::byte> scratch);
-  /// Rotates the pair (i, i + d / 2) of every head by the angle position theta^(-2 i / d), backwards if `inverse`: y
-  /// and a [n s.rows, heads d], theta [1, 1]; the n rows of a token have its position. Angles are computed in double,
-  /// reduced to one turn (within_a_turn in core/math.hpp), and then rounded to `wide`.
-  void rotary(view<scalar> y, view<scalar const> a, view<wide const> theta, row_positions s, Index heads, bool inverse);
+  /// Rotates pairs of columns of every head by their position (struct rotation): y and a [n s.rows, heads d], theta
+  /// [1, 1]; the n rows of a token have its position. Angles are computed in double, reduced to one turn (within_a_turn
+  /// in core/math.hpp), and then rounded to `wide`.
+  void rotary(view<scalar> y, view<scalar const> a, view<wide const> theta, row_positions s, Index heads, rotation r);
 };
 
 }  // namespace archetype
@@ -208,10 +208,9 @@ concept BackendPolicy = requires(B& b, view<typename B::scalar> y, view<typename
   b.template attention_gradient<causal>(backward, scratch);
   { b.attention_bias_gradient_scratch(backward) } -> std::same_as<std::size_t>;
   b.template attention_bias_gradient<causal>(y, backward, scratch);
-  b.rotary(y, a, number, positions, n, flag);
+  b.rotary(y, a, number, positions, n, rotation{});
 };
 
-static_assert(BackendPolicy<archetype::backend<float>>,
-              "headmix: archetype::backend lacks a kernel of BackendPolicy");
+static_assert(BackendPolicy<archetype::backend<float>>, "headmix: archetype::backend lacks a kernel of BackendPolicy");
 
 }  // namespace headmix

@@ -133,8 +133,8 @@ concept PreparesWeights = requires(B& b, typename B::prepared_weights p, view<ty
 ///
 /// cached_attention<Mask>(p, cache, scratch): appends the rows of p.k and p.v to the cache, then computes attention
 /// over all positions of the cache up to them. Keys may be those of a context: other sequences than the queries, with
-/// lengths and earlier positions of their own, and possibly no new rows. p.lse and p.probabilities are null, there is no
-/// dropout.
+/// lengths and earlier positions of their own, and possibly no new rows. p.lse and p.probabilities are null, there is
+/// no dropout.
 ///
 /// cached_window_mean(y, a, s, cache, pages, window): y_t = the mean of a [R, C] over the latest `window` positions of
 /// the sequence, including its own. Page p is the rows [p rows, (p + 1) rows) of the cache. With C columns the cache

@@ -31,6 +31,36 @@ inline constexpr bool separate_positions = requires {
   return separate ? 0 : keys - length;
 }
 
+/// Rotary embedding of a head of d columns: the columns that turn, and by how much. Pair c of `dims` columns turns by
+/// position * f, f = theta^(-2 c / dims); the other columns stay.
+struct rotation {
+  bool inverse = false;
+  bool interleaved = false;  ///< pair c is the columns (2 c, 2 c + 1); otherwise (c, c + dims / 2)
+  Index dims = 0;            ///< the first columns of a head turn; 0: all of them
+  /// Llama 3.1: a frequency is divided by `factor` where it turns fewer than `low` times in `trained` positions, kept
+  /// where it turns more than `high` times, and in between linear in the number of turns. 0: frequencies stay.
+  Index trained = 0;
+  double factor = 1, low = 1, high = 4;
+
+  /// The number of columns that turn.
+  [[nodiscard]] HEADMIX_HD constexpr Index turned(Index head_dim) const { return dims == 0 ? head_dim : dims; }
+  /// The columns of pair c of a head.
+  [[nodiscard]] HEADMIX_HD constexpr Index first(Index c) const { return interleaved ? 2 * c : c; }
+  [[nodiscard]] HEADMIX_HD constexpr Index second(Index c, Index head_dim) const {
+    return interleaved ? 2 * c + 1 : c + turned(head_dim) / 2;
+  }
+  /// The frequency that pairs of frequency f turn with.
+  [[nodiscard]] HEADMIX_HD constexpr double frequency(double f) const {
+    if (trained == 0) return f;
+    constexpr double turn = 6.283185307179586476925286766559;
+    double const turns = static_cast<double>(trained) * f / turn;
+    if (turns < low) return f / factor;
+    if (turns > high) return f;
+    double const share = (turns - low) / (high - low);
+    return (1 - share) * f / factor + share * f;
+  }
+};
+
 /// Rows of sequences and their positions: from 0, from segments::past, or aligned with the end of the keys.
 struct row_positions : segments {
   segments keys = {};

@@ -14,7 +14,8 @@ using enum tensor_name::order;
 using enum tensor_name::piece;
 
 /// Attention of Llama and derivatives, with grouped keys and values, as in Hugging Face: MultiHead<d, h, d_h, causal,
-/// kv_heads<n>, rope<theta>>, with the bias options for biases of q, k and v (Qwen2). Also MoH's LLaMA, which has no
+/// kv_heads<n>, rope<theta>>, with the bias options for biases of q, k and v (Qwen2), and with llama3_frequencies<> in
+/// rope for Llama 3.1. Also MoH's LLaMA, which has no
 /// further weights: Moh<d, d_h, QueryNorm<h_s, E_r, K_r>, causal, kv_heads<n>, rope<theta>>. For a router with weights,
 /// `.keeping("W_r W_s W_h")` keeps their initial values.
 [[nodiscard]] inline TensorNames llama_attention() {

@@ -106,23 +106,25 @@ struct context_dim : option::context_dim {
   static constexpr Index value = Width;
 };
 
-/// Rotary embedding of queries and keys with theta = Num / Den > 0 (see rotary).
-template <Index Num = 10'000, Index Den = 1>
+/// Rotary embedding of queries and keys with theta = Num / Den > 0 (see rotary), e.g. of Llama 3.1:
+/// `rope<500'000, 1, llama3_frequencies<8, 8192>>`.
+/// @tparam Form  forms: partial_rotary, interleaved_pairs, llama3_frequencies
+template <Index Num = 10'000, Index Den = 1, class... Form>
 struct rope : option::position {
   static_assert(Num > 0 && Den > 0, "headmix: rope<n, d> has theta = n / d > 0; see rope<dynamic>");
   template <Extent Heads, class Keys = void, Expr A>
   static constexpr auto rotate(A a) {
-    return rotary<Heads, Keys>(a, number<Num, Den>{});
+    return rotary<Heads, Keys, Form...>(a, number<Num, Den>{});
   }
 };
 
 /// Rotary embedding with theta in a leaf that is bound at run time.
-template <>
-struct rope<dynamic, 1> : option::position {
+template <class... Form>
+struct rope<dynamic, 1, Form...> : option::position {
   struct theta : positive_constant<size<1>> {};
   template <Extent Heads, class Keys = void, Expr A>
   static constexpr auto rotate(A a) {
-    return rotary<Heads, Keys>(a, theta{});
+    return rotary<Heads, Keys, Form...>(a, theta{});
   }
 };
 

@@ -307,7 +307,7 @@ consteval bool compiled_for(cpu_level level) {
   PREFIX template void Reference<T>::grouped_outer(view<T>, view<T const>, view<T const>, view<Int const>,          \
                                                    view<Int const>, Index, Index, bool, std::span<std::byte>) const;\
   PREFIX template void Reference<T>::rotary(view<T>, view<T const>, view<accumulator_t<T> const>, row_positions,    \
-                                            Index, bool) const;                                                     \
+                                            Index, rotation) const;                                                 \
   HEADMIX_REFERENCE_ATTENTION(PREFIX, T, full)                                                                      \
   HEADMIX_REFERENCE_ATTENTION(PREFIX, T, causal)                                                                    \
   }

@@ -61,7 +61,7 @@
   PREFIX template void cached_window_mean(DEVICE::queue&, view<T>, view<T const>, segments, view<T>, cache_pages,   \
                                           Index);                                                                   \
   PREFIX template void rotary<accumulator_t<T>>(DEVICE::queue&, view<T>, view<T const>,                             \
-                                                view<accumulator_t<T> const>, row_positions, Index, bool);          \
+                                                view<accumulator_t<T> const>, row_positions, Index, rotation);      \
   PREFIX template void absmax_int8(DEVICE::queue&, view<T>, view<T const>);                                         \
   PREFIX template void absmean_ternary(DEVICE::queue&, view<T>, view<T const>);                                     \
   PREFIX template void grouped_gemm(DEVICE::queue&, view<T>, view<T const>, view<T const>, view<Int const>,         \

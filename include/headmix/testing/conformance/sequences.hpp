@@ -80,13 +80,19 @@ void check_sequences(bench<B>& b) {
           bool const of_keys = rows_per_token == heads;
           row_positions const there = of_keys ? row_positions(device, keys.device()) : row_positions(device),
                               here = of_keys ? row_positions(host, keys.host()) : row_positions(host);
+          // Some heads have columns that stay, pairs of neighbours, or changed frequencies.
+          rotation const r{.inverse = back,
+                           .interleaved = rows_per_token == 3,
+                           .dims = heads == 3 ? 6 : 0,
+                           .trained = of_keys ? 0 : 40,
+                           .factor = 3};
           b.begin("rotary", rows, " tokens, ", rows_per_token, " rows each, ", heads, " heads",
-                  of_keys ? ", queries" : "", back ? ", back" : "");
+                  of_keys ? ", queries" : "", back ? ", back" : "", r.interleaved ? ", neighbours" : "",
+                  r.dims > 0 ? ", some columns" : "", r.trained > 0 ? ", frequencies of Llama 3" : "");
           operand<B, T> a(b, rows * rows_per_token, heads * 10, layout::gaps),
               y(b, rows * rows_per_token, heads * 10, layout::transposed);
-          b.run([&] { b.backend.rotary(y.device(), a.in(), theta.in(), there, heads, back); });
-          b.reference.rotary(y.host(), view<double const>(a.host()), view<double const>(theta.host()), here, heads,
-                             back);
+          b.run([&] { b.backend.rotary(y.device(), a.in(), theta.in(), there, heads, r); });
+          b.reference.rotary(y.host(), view<double const>(a.host()), view<double const>(theta.host()), here, heads, r);
           y.check("y");
         }
       }
@@ -100,8 +106,9 @@ void check_sequences(bench<B>& b) {
   for (bool const back : {false, true}) {
     b.begin("rotary", "positions up to 2^20", back ? ", back" : "");
     operand<B, T> a(b, 10, 40), y(b, 10, 40);
-    b.run([&] { b.backend.rotary(y.device(), a.in(), theta.in(), device, 2, back); });
-    b.reference.rotary(y.host(), view<double const>(a.host()), view<double const>(theta.host()), host, 2, back);
+    rotation const r{.inverse = back};
+    b.run([&] { b.backend.rotary(y.device(), a.in(), theta.in(), device, 2, r); });
+    b.reference.rotary(y.host(), view<double const>(a.host()), view<double const>(theta.host()), host, 2, r);
     // Angles are off by 2e-16 of their size, and float's cosines by 1e-7.
     y.check("y", std::is_same_v<T, double> ? 100 : std::is_same_v<T, float> ? 0.05 : 1);
   }

@@ -199,11 +199,11 @@ void window_mean(Queue& queue, view<T> y, view<T const> a, segments s, Index win
 
 template <class W, class Queue, class T>
 void rotary(Queue& queue, view<T> y, view<T const> a, view<W const> theta, row_positions tokens, Index heads,
-            bool inverse) {
+            rotation r) {
   using kernel = rotary_kernel<W, T>;
   if (tokens.rows == 0) return;
-  queue.launch(kernel{y, a, theta, tokens, heads, inverse},
-               blocks_for(tokens.rows * (a.cols / heads / 2), kernel::threads));
+  kernel const k{y, a, theta, tokens, heads, r};
+  queue.launch(k, blocks_for(tokens.rows * k.columns(), kernel::threads));
 }
 
 HEADMIX_HD constexpr step_list<> list_of() { return {}; }

@@ -59,40 +59,55 @@ struct rotary_kernel {
   view<W const> theta;
   row_positions tokens;
   Index heads;
-  bool inverse;
+  rotation r;
+
+  /// Columns of a head that have a thread: one of each pair, and those that stay.
+  [[nodiscard]] HEADMIX_HD Index columns() const {
+    Index const d = a.cols / heads;
+    return d - r.turned(d) / 2;
+  }
 
   template <class Device>
   HEADMIX_DEVICE void operator()(Device& device) const {
-    Index const d = a.cols / heads, half = d / 2, rows_per_token = a.rows / tokens.rows;
-    Index const e = device.block() * threads + device.thread();
-    Index const t = e / half, c = e % half;
+    Index const d = a.cols / heads, turned = r.turned(d), half = turned / 2, rows_per_token = a.rows / tokens.rows;
+    Index const each = columns(), e = device.block() * threads + device.thread();
+    Index const t = e / each, c = e % each;
     // Pairs of the same column have equal angles: the first threads of a block compute one each.
     auto const frequencies = device.template shared<double>(0);
-    if (device.thread() < half) {
-      frequencies[device.thread()] = rotary_frequency<W>(static_cast<double>(device.load(theta.data)), c, d);
+    if (device.thread() < each && c < half) {
+      double const f = rotary_frequency<W>(static_cast<double>(device.load(theta.data)), c, turned);
+      frequencies[device.thread()] = r.frequency(f);
     }
     device.sync();
-    if (e >= tokens.rows * half) return;
-    double const frequency = frequencies[static_cast<int>(device.thread() % half)];
+    if (e >= tokens.rows * each) return;
+    Index const n = rows_per_token * heads;
+    if (c >= half) {
+      for (Index h = 0; h < n; ++h) {
+        Index const i = t * rows_per_token + h / heads, j = h % heads * d + turned + c - half;
+        device.store(&y(i, j), device.load(&a(i, j)));
+      }
+      return;
+    }
+    double const frequency = frequencies[static_cast<int>(device.thread() % each)];
     Index const b = sequence_of(tokens, t);
     double const angle = static_cast<double>(tokens.first_position(b) + t - tokens.begin(b)) * frequency;
-    auto const rotation = cosine_and_sine_of(static_cast<W>(within_a_turn(angle)));
-    W const cosine = rotation.cosine, sine = inverse ? -rotation.sine : rotation.sine;
+    auto const turn = cosine_and_sine_of(static_cast<W>(within_a_turn(angle)));
+    W const cosine = turn.cosine, sine = r.inverse ? -turn.sine : turn.sine;
+    Index const first = r.first(c), apart = r.second(c, d) - first;
     // The heads of all rows of the token, several at a time: all loads of a step before its stores.
     constexpr int step = tuning::rotary_heads;
-    Index const n = rows_per_token * heads;
     for (Index h = 0; h < n; h += step) {
       W u[step], v[step];
       for (int k = 0; k < step; ++k) {
-        Index const i = t * rows_per_token + (h + k) / heads, j = c + (h + k) % heads * d;
+        Index const i = t * rows_per_token + (h + k) / heads, j = first + (h + k) % heads * d;
         u[k] = h + k < n ? static_cast<W>(device.load(&a(i, j))) : W(0);
-        v[k] = h + k < n ? static_cast<W>(device.load(&a(i, j + half))) : W(0);
+        v[k] = h + k < n ? static_cast<W>(device.load(&a(i, j + apart))) : W(0);
       }
       for (int k = 0; k < step; ++k) {
         if (h + k >= n) break;
-        Index const i = t * rows_per_token + (h + k) / heads, j = c + (h + k) % heads * d;
+        Index const i = t * rows_per_token + (h + k) / heads, j = first + (h + k) % heads * d;
         device.store(&y(i, j), static_cast<T>(u[k] * cosine - v[k] * sine));
-        device.store(&y(i, j + half), static_cast<T>(v[k] * cosine + u[k] * sine));
+        device.store(&y(i, j + apart), static_cast<T>(v[k] * cosine + u[k] * sine));
       }
     }
   }
