@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Probabilities of attention that the forward pass stores for the backward pass, up to `limit` MiB
 // (Cpu::set_probability_budget): B causal sequences of T tokens of width D, forward and backward, in turn with the same
-// layer and the limit 0. MoA has 8 of 32 experts of width H, MoH half of D / H heads. The counter `MiB` is the
+// layer and the limit 0. MoA has 8 of 32 experts of width H, MoH half of D / H heads. The JSON's counter `MiB` is the
 // workspace.
 #include "headmix/layer/moa.hpp"
 #include "headmix/layer/moh.hpp"
