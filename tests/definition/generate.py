@@ -573,7 +573,10 @@ def main():
             text += f"}}  // namespace headmix::definition::{name}_{number}\n"
             with open(os.path.join(folder, f"{name}_{number}_test.cpp"), "w") as f:
                 f.write(text)
-        print(f"{name}: {len(rows)} configurations, {pairs} pairs of {len(factors)} options")
+        real = [[(f, a) for f, a in enumerate(row) if search.real[f][a]] for row in rows]
+        triples = len({t for row in real for t in itertools.combinations(row, 3)})
+        print(f"{name}: {len(rows)} configurations, {pairs} pairs and {triples} triples of values of {len(factors)} "
+              "options")
         if "--pairs" in sys.argv:
             for ((f, a), (g, b)), why in forbidden.items():
                 if why:
