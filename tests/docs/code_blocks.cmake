@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 # cmake -DPAGE=<page.md> -DUNIT=<unit.cpp> [-DCOMMAND=<compiler and flags>] [-DCUDA=ON] [-DRUN=ON] -P code_blocks.cmake:
 # writes a unit of the C++ blocks of a page as they stand, in namespaces of their own, and compiles it by COMMAND. With
-# RUN it has only the blocks that run, those that they continue, and a function main. The line before a block is a
-# comment of words:
+# RUN it has the blocks that run, those that they continue, and a function main; without RUN, all others. The line
+# before a block is a comment of words:
 #   <!-- code: run tensors -->
 # `run`: the block is statements, and is run. `statements`: it is statements, and is compiled alone, for the reason that
 # follows in parentheses: (not run: ...). `declarations`: the block has nothing to run, but for the condition.
@@ -23,7 +23,6 @@ string(REPLACE "\n" ";" lines "${text}")
 set(unit "")
 set(includes "")
 set(calls "")
-set(count 0)
 # A block, with its condition, joins the blocks that it continues in `chain`.
 set(block "")
 set(chain "")
@@ -56,12 +55,10 @@ function(end_block)
     endif()
   endforeach()
   set(chain "${chain}${block}" PARENT_SCOPE)
-  math(EXPR count "${count} + 1")
-  set(count ${count} PARENT_SCOPE)
   set(block "" PARENT_SCOPE)
 endfunction()
 function(end_chain)
-  if(NOT chain STREQUAL "" AND (chain_runs OR NOT RUN))
+  if(NOT chain STREQUAL "" AND ((chain_runs AND RUN) OR NOT (chain_runs OR RUN)))
     set(unit "${unit}namespace ${namespace} {\nusing namespace headmix<semicolon>\n${chain}}\n" PARENT_SCOPE)
     set(includes "${includes}${chain_includes}" PARENT_SCOPE)
     set(calls "${calls}${chain_calls}" PARENT_SCOPE)
@@ -129,7 +126,7 @@ if(inside)
 endif()
 end_block()
 end_chain()
-if(count EQUAL 0)
+if(unit STREQUAL "")
   message(STATUS "skipped: ${PAGE} has no such blocks")
   return()
 endif()
@@ -153,5 +150,5 @@ if(COMMAND)
   if(NOT status EQUAL 0)
     message(FATAL_ERROR "${PAGE}: its blocks do not compile")
   endif()
-  message(STATUS "${PAGE}: ${count} blocks compile")
+  message(STATUS "${PAGE}: its blocks compile")
 endif()
