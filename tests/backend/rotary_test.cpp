@@ -30,7 +30,8 @@ double error_of(double theta, std::vector<Int> const& positions, Index rows, boo
   std::vector<T> y(x.size());
   view<T> const found(y.data(), count * rows, heads * dim);
   W const base = static_cast<W>(theta);
-  B().rotary(found, view<T const>(x.data(), count * rows, heads * dim), view<W const>(&base, 1, 1), s, heads, {.inverse = inverse});
+  B().rotary(found, view<T const>(x.data(), count * rows, heads * dim), view<W const>(&base, 1, 1), s, heads,
+             {.inverse = inverse});
   double worst = 0;
   for (Index i = 0; i < count * rows; ++i) {
     for (Index j = 0; j < heads * dim; ++j) {

@@ -68,8 +68,9 @@ struct repeat_total : operation {
   using shape_of = typename A::extents;
   /// Gradients in the storage type are summed in the accumulator's.
   template <class A>
-  static constexpr kind kind_of =
-      Edge == repeat_edge::gradient_total && A::kind_of == kind::real ? kind::accumulator : A::kind_of;
+  static constexpr kind kind_of = (Edge == repeat_edge::gradient_total) && (A::kind_of == kind::real)
+                                      ? kind::accumulator
+                                      : A::kind_of;
   template <class T, class U>
   static void eval(auto const& run, view<T> y, bool accumulate, view<U const> a) {
     run.copy(y, a, accumulate);
