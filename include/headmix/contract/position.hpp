@@ -44,8 +44,9 @@ struct rotation {
 
   /// The number of columns that turn.
   [[nodiscard]] HEADMIX_HD constexpr Index turned(Index head_dim) const { return dims == 0 ? head_dim : dims; }
-  /// The columns of pair c of a head.
+  /// The first column of pair c of a head.
   [[nodiscard]] HEADMIX_HD constexpr Index first(Index c) const { return interleaved ? 2 * c : c; }
+  /// The second column of pair c of a head.
   [[nodiscard]] HEADMIX_HD constexpr Index second(Index c, Index head_dim) const {
     return interleaved ? 2 * c + 1 : c + turned(head_dim) / 2;
   }

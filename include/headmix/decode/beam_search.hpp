@@ -45,8 +45,8 @@ struct beam_options {
 /// A finished continuation.
 struct beam_result {
   std::vector<Int> tokens;  ///< without the end
-  double log_probability = 0;
-  double score = 0;    ///< log_probability / penalty(tokens and end)
+  double log_probability = 0;  ///< of the tokens, and of the end
+  double score = 0;            ///< log_probability / penalty(tokens and end)
   bool ended = false;  ///< false: it reached most_tokens
 };
 

@@ -26,16 +26,17 @@ struct context_page_table : leaf<kind::integer, false, sequences, context_pages_
 /// The number of tokens of each context in the cache: none of a context that the pass brings.
 struct context_lengths : leaf<kind::integer, false, sequences, size<1>> {};
 
-/// The positions of a cache: the tokens of a decoder, or those of its context.
+/// The positions of a cache: the tokens of a decoder.
 struct token_positions {
-  using page_count = cache_page_count;
-  using page_rows = cache_page_rows;
-  using page_table = cache_page_table;
+  using page_count = cache_page_count;  ///< pages of the cache
+  using page_rows = cache_page_rows;    ///< positions of a page
+  using page_table = cache_page_table;  ///< pages of each sequence
 };
+/// The positions of a cache: the tokens of the contexts of a decoder.
 struct context_positions {
-  using page_count = context_page_count;
-  using page_rows = context_page_rows;
-  using page_table = context_page_table;
+  using page_count = context_page_count;  ///< pages of the cache
+  using page_rows = context_page_rows;    ///< positions of a page
+  using page_table = context_page_table;  ///< pages of each context
 };
 
 /// Cache memory of `Cols` numbers for each position, divided evenly among `Parts` key/value heads. `Number`
@@ -43,6 +44,7 @@ struct context_positions {
 template <int Number, Extent Cols, Extent Parts, class Positions = token_positions>
 struct cache_of_positions : cache_memory<times<typename Positions::page_count, typename Positions::page_rows>, Cols> {
   using parts = Parts;
+  /// What the positions count.
   using positions = Positions;
 };
 
@@ -66,6 +68,7 @@ struct attention_over_cache : operation {
   static constexpr kind kind_of = kind::real;
 
  protected:
+  /// Scratch bytes of the kernel, if the backend has it.
   static std::size_t scratch_bytes(auto const& run, auto const& problem, auto const& cache) {
     using backend = std::remove_cvref_t<decltype(run.backend)>;
     static_assert(Decodes<backend>,
@@ -74,6 +77,7 @@ struct attention_over_cache : operation {
                   "headmix: attention of this backend takes no score maps (contract/optional_kernels.hpp: MapsScores)");
     return run.backend.cached_attention_scratch(problem, cache);
   }
+  /// The problem of the kernel; `further` are the operands behind the caches.
   template <class T>
   static auto problem(auto const& run, view<T> o, view<T const> q, view<T const> k, view<T const> v, auto... further) {
     attention_forward<T, typename Spec::map> p;
@@ -81,6 +85,7 @@ struct attention_over_cache : operation {
     p.q = q, p.k = k, p.v = v, p.o = o;
     return p;
   }
+  /// The operands of the cache.
   template <class T>
   static attention_cache<T> cache(auto const& run, view<T> keys, view<T> values, view<Int const> table) {
     return {pages_of<Positions>(run, table), keys, values};

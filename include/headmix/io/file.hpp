@@ -201,7 +201,9 @@ class MappedFile {
 #endif
     read_ = read_bytes(file, (std::numeric_limits<std::size_t>::max)());
   }
+  /// Moves the mapping; its bytes stay where they are.
   MappedFile(MappedFile&& other) noexcept : mapped_(std::exchange(other.mapped_, {})), read_(std::move(other.read_)) {}
+  /// Exchanges the mappings.
   MappedFile& operator=(MappedFile&& other) noexcept {
     std::swap(mapped_, other.mapped_), std::swap(read_, other.read_);
     return *this;

@@ -49,10 +49,8 @@ class NamedTensors;
 
 /// A table from tensors of a file to parameters of a module. A row whose tensor the file lacks, or whose parameters the
 /// module lacks, is ignored: a table may have rows for all variants of a model. A network's table is the sum of those
-/// of its layers; a * on both sides is the number of a block:
-///
-///   published::llama_attention().below("model.layers.*.self_attn.").into("blocks.*.attn")
-///       + TensorNames{{"W_e", "model.embed_tokens.weight", tensor_name::in_out}}
+/// of its layers, and in below() and into() a star is the number of a block: below("model.layers.*.self_attn.") and
+/// into("blocks.*.attn").
 class TensorNames {
  public:
   /// A table of rows; every tensor and every parameter must be in one of them.
@@ -60,14 +58,14 @@ class TensorNames {
   /// A table that is made when the program runs.
   explicit TensorNames(std::vector<tensor_name> rows) : parts_(1) { parts_[0].rows = std::move(rows); }
 
-  /// The table for tensors with names that begin with `prefix`. A * in it is the number of a block.
+  /// The table for tensors with names that begin with `prefix`. A star in it is the number of a block.
   [[nodiscard]] TensorNames below(std::string const& prefix) const {
     TensorNames changed = *this;
     for (auto& p : changed.parts_) p.below.insert(0, prefix);
     return changed;
   }
-  /// The table for the parameters of a layer in a network: `name.` is before the names of parameters. A * in it is the
-  /// number of a repeated block; block i of the module is block i + `first` of the file.
+  /// The table for the parameters of a layer in a network: the names of parameters begin with `name`, and a dot. A star
+  /// in it is the number of a repeated block; block i of the module is block i + `first` of the file.
   [[nodiscard]] TensorNames into(std::string name, Index first = 0) const {
     TensorNames changed = *this;
     if (!name.empty() && name.back() != '.') name += '.';
