@@ -84,7 +84,7 @@ Index network(Options const& o, Index layer) {
 }
 
 double macs_per_token(Options const& o) {
-  Index macs = count_macs<lm::Probabilities>(at<headmix::tokens>(o.context), at<lm::Stream::D>(o.width));
+  Index macs = count_macs<lm::Logits>(at<headmix::tokens>(o.context), at<lm::Stream::D>(o.width));
   for (Index layer = 0; layer < o.layers; ++layer) macs += attention(o) + network(o, layer);
   return static_cast<double>(macs) / static_cast<double>(o.context);
 }
