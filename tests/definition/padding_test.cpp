@@ -6,7 +6,7 @@
 
 namespace headmix::definition::padding_test {
 
-using Router = SoftmaxTopK<4, 2, loss::z_with_padding>;
+using Router = SoftmaxTopK<4, 2, gating::detached, loss::z_with_padding>;
 
 /// The options of all configurations.
 inline layer_options of_padded_rows(Count split, bool head, bool head_bias) {
