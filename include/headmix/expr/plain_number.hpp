@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: MIT
 // Numbers in equations are types: 2.5_n * x{}. Plain numbers, 2.5 * x{}, are refused.
 
-#include <numeric>
 #include <type_traits>
 
 #include "headmix/expr/leaf.hpp"
@@ -64,7 +63,11 @@ constexpr decimal decimal_of() {
     if (power == most_power) return none;
     power *= 10;
   }
-  long long const divisor = std::gcd(n, power);
+  long long divisor = n;  // the greatest common one; no std::gcd: <numeric> does not compile behind a macro `min`
+  for (long long rest = power; rest != 0;) {
+    long long const next = divisor % rest;
+    divisor = rest, rest = next;
+  }
   return {n / divisor, power / divisor};
 }
 
