@@ -146,6 +146,24 @@ TEST_CASE("decoder context: beams share their context, and a new sequence has no
   CHECK(difference(found, expected) < 2e-5);
 }
 
+namespace {
+using Dynamic = MultiHead<dynamic, 2, 4, context_dim<dynamic>>;
+}  // namespace
+
+TEST_CASE("decoder context: sizes at run time") {
+  Module<Dynamic, Cpu<float>, inference> whole(1, {}, at<Dynamic::model_dim>(width), at<Dynamic::context_dim>(width));
+  Decoder<Dynamic, Cpu<float>> decoder({.tokens = 4, .context = 3}, share_parameters{}, whole,
+                                       at<Dynamic::model_dim>(width), at<Dynamic::context_dim>(width));
+  rows const x = text_of(0, 2, width), memory = text_of(9, 3, width);
+  rows const second(x.begin() + width, x.end());
+  auto const y = whole.forward(view_of(x), uniform(1, 2), view_of(memory), uniform(1, 3));
+  rows expected;
+  append(expected, y, 1, 2);
+  decoder.prefill(view_of(rows(x.begin(), x.begin() + width)), uniform(1, 1), view_of(memory), uniform(1, 3));
+  auto const last = decoder.step(view_of(second));
+  CHECK(difference(rows(last.data, last.data + last.size()), expected) < 2e-5);
+}
+
 TEST_CASE("decoder context: errors") {
   CHECK(says(error_of([] { WithContext<Block> d({.tokens = 4}); }),
              "headmix: cache_size: context is 0, expected at least 1"));

@@ -182,7 +182,7 @@ template <class R, class A>
 struct input_of_repetition<R, node<ops::shared_input<R>, A>> {
   using type = type_list<A>;
 };
-/// What repetition R reads from outside, among nodes.
+/// The values outside of repetition R that its instances read: the operands of its input edges in Nodes.
 template <class R, class Nodes>
 struct inputs_of_repetition;
 template <class R, class... E>

@@ -44,7 +44,7 @@ struct context_positions {
 template <int Number, Extent Cols, Extent Parts, class Positions = token_positions>
 struct cache_of_positions : cache_memory<times<typename Positions::page_count, typename Positions::page_rows>, Cols> {
   using parts = Parts;
-  /// What the positions count.
+  /// token_positions or context_positions.
   using positions = Positions;
 };
 

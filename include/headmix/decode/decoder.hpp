@@ -79,7 +79,8 @@ class Decoder {
   view<result_scalar const> prefill(view<input const> x, segments s) {
     check_rows<tokens>("x", x.rows, s);
     if constexpr (has_context) {
-      return pass(x, s, {nullptr, 0, cols<context_of<L>>::value}, uniform(sequences(), 0));
+      Index const width = module_.program().template extent<cols<context_of<L>>>();
+      return pass(x, s, {nullptr, 0, width}, uniform(sequences(), 0));
     } else {
       return pass(x, s);
     }

@@ -127,7 +127,7 @@ template <class T>
   });
   return static_cast<Int>(drawn);
 }
-/// The same for logits of a view of mutable elements.
+/// sample_token() of logits in a view of mutable elements.
 template <class T>
 requires(!std::is_const_v<T>) [[nodiscard]] Int
     sample_token(view<T> logits, SamplingOptions const& options, Random const& random, std::uint64_t position) {

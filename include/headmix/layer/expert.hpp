@@ -33,7 +33,7 @@ concept has_mixture = Expr<archetype::mixture_of<X>>;
 template <class X>
 concept has_row_per_token = std::same_as<rows<archetype::mixture_of<X>>, tokens>;
 
-/// What is wrong with an expert.
+/// The first requirement of ExpertPolicy that a type fails.
 enum class expert_fault { none, mixture, rows, width };
 template <class X>
 constexpr expert_fault fault_of_expert() {

@@ -8,7 +8,7 @@
 
 namespace headmix {
 
-/// What a leaf is. Selections, packed parameters and random keys are Int, the others are numbers of the backend.
+/// The role of a leaf. Selections, packed parameters and random keys are Int, the others are numbers of the backend.
 enum class leaf_kind {
   input,             ///< an activation, with a gradient
   parameter,         ///< a learned weight, with a gradient
