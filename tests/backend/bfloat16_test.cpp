@@ -143,9 +143,11 @@ struct W : param<D, V> {};
 struct target : selection<tokens, size<1>, V> {};
 
 /// The end of a language model: a norm, a product and a loss.
-template <class T>
+/// @tparam Smoothing  eps of label smoothing, in tenths
+template <class T, Index Smoothing>
 double head_loss() {
-  using Y = decltype(mean(cross_entropy(layer_norm(x{}, gain{}, bias{}) % W{}, target{})));
+  using Y =
+      decltype(mean(label_smoothed_cross_entropy<Smoothing, 10>(layer_norm(x{}, gain{}, bias{}) % W{}, target{})));
   Reference<T> backend;
   Program<roots<std::remove_cv_t<Y>>, Reference<T>, inference> program(backend);
   std::vector<T> numbers(12 * 9);
@@ -160,10 +162,14 @@ double head_loss() {
   program.bind_workspace(workspace.bytes());
   return static_cast<double>(program.forward()(0, 0));
 }
-TEST_CASE("a cross entropy over bfloat16 is a float") {
-  double const expected = head_loss<double>(), found = head_loss<bfloat16>();
-  CHECK(std::abs(found - expected) < 2e-3);
-  CHECK(static_cast<double>(static_cast<float>(bfloat16(found))) != found);  // more digits than bfloat16
+TEST_CASE("a cross entropy over bfloat16 is a float, with and without label smoothing") {
+  auto const same = [](double found, double expected) {
+    CHECK(std::abs(found - expected) < 2e-3);
+    CHECK(static_cast<double>(static_cast<float>(bfloat16(found))) != found);  // more digits than bfloat16
+  };
+  same(head_loss<bfloat16, 0>(), head_loss<double, 0>());
+  same(head_loss<bfloat16, 1>(), head_loss<double, 1>());
+  CHECK(std::abs(head_loss<double, 1>() - head_loss<double, 0>()) > 1e-3);
 }
 struct LogSum {
   struct D : size<6> {};

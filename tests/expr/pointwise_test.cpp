@@ -132,6 +132,21 @@ TEST_CASE("gelu: the exact form") {
     return x * 0.5 * std::erfc(-x / std::sqrt(2.0));
   });
 }
+TEST_CASE("gelu_tanh: the approximation of gelu by tanh") {
+  check(gelu_tanh(a{}), [](auto& p, Index i, Index j) {
+    double const x = p.in(a{})(i, j);
+    return 0.5 * x * (1 + std::tanh(std::sqrt(2 / 3.14159265358979323846) * (x + 0.044715 * x * x * x)));
+  });
+  TestProgram<roots<type_of<decltype(gelu_tanh(row{}))>>> p;
+  p.values(row{}) = {-1000, -8, 0, 8, 1000};
+  auto const y = p.forward();
+  p.backward();
+  double const expected[] = {0, 0, 0, 8, 1000}, slopes[] = {0, 0, 0.5, 1, 1};
+  for (Index j = 0; j < 5; ++j) {
+    CHECK(close(y(0, j), expected[j], 1e-10));
+    CHECK(close(p.gradient(row{})(0, j), slopes[j] * p.dy(0, j), 1e-10));
+  }
+}
 TEST_CASE("relu: gradient away from the kink") {
   check(
       relu(a{}) + number<3>{} * relu(-a{}), [](auto& p, Index i, Index j) { return p.in(a{})(i, j); }, positive);

@@ -117,6 +117,31 @@ TEST_CASE("cross_entropy: its gradient is the probability minus one at the targe
     }
   }
 }
+TEST_CASE("label_smoothed_cross_entropy: the cross entropy with a smoothed target distribution") {
+  check(label_smoothed_cross_entropy<1, 10>(z{}, target{}), [](auto& p, Index i, Index) {
+    double sum = 0;
+    for (Index j = 0; j < 5; ++j) {
+      double const wanted = 0.1 / 5 + (p.in(target{})(i, 0) == j ? 0.9 : 0);
+      sum -= wanted * (p.in(z{})(i, j) - row_log_sum_exp(p.in(z{}), i));
+    }
+    return sum;
+  });
+}
+TEST_CASE("label_smoothed_cross_entropy: 0 for a target of -1, and cross_entropy without smoothing") {
+  using Smoothed = type_of<decltype(label_smoothed_cross_entropy<1, 4>(z{}, target{}))>;
+  TestProgram<roots<Smoothed>> p(at<tokens>(3));
+  p.values(target{})[1] = -1;
+  auto const y = p.forward();
+  CHECK(y(0, 0) > 0);
+  CHECK(y(1, 0) == 0);
+  p.backward();
+  for (Index j = 0; j < 5; ++j) {
+    CHECK(p.gradient(z{})(0, j) != 0);
+    CHECK(p.gradient(z{})(1, j) == 0);
+  }
+  check(label_smoothed_cross_entropy<0, 1>(z{}, target{}),
+        [](auto& q, Index i, Index) { return row_log_sum_exp(q.in(z{}), i) - q.in(z{})(i, q.in(target{})(i, 0)); });
+}
 TEST_CASE("load_balance: is one when the probabilities are uniform, whatever was chosen") {
   TestProgram<roots<type_of<decltype(load_balance(z{}, chosen{}))>>> p(at<tokens>(6));
   p.values(z{}).assign(30, 0.2);

@@ -35,7 +35,7 @@ struct philox_block {
 }
 
 /// The purposes of random numbers. The purpose is a part of Philox's counter, so different purposes never use the same
-/// counter, whatever the seeds are. `user` and the numbers from it up to `random_streams - 1` are for draws of custom
+/// counter, whatever the seeds are. `user` and the numbers from it up to `hidden_dropout - 1` are for draws of custom
 /// layers.
 enum class random_stream : std::uint32_t {
   own,                  ///< of Random(seed, number), for programs
@@ -47,7 +47,10 @@ enum class random_stream : std::uint32_t {
   expert_sampling,      ///< of routers
   output_dropout,       ///< of layer results
   attention_dropout,    ///< of attention probabilities
-  user                  ///< of custom layers
+  user,                 ///< of custom layers
+  hidden_dropout = 61,  ///< of the hidden layer of experts
+  shared_dropout,       ///< of the hidden layer of shared networks
+  drop_path             ///< of the branches of whole sequences
 };
 /// Number of purposes.
 inline constexpr std::uint32_t random_streams = 64;

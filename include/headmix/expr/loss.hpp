@@ -14,6 +14,16 @@ constexpr auto cross_entropy(Z logits, Chosen target) {
   return row_sum(one_hot(target)) * (log_sum_exp(logits) - gather_cols(logits, target));
 }
 
+/// The cross entropy with the target distribution (1 - eps) one_hot(target) + eps / V, eps = Num / Den (Szegedy et al.
+/// 2016; PyTorch's label_smoothing): log_sum_exp(z) - (1 - eps) z_target - eps mean(z) of each row, in nats, 0 for a
+/// target of -1. fairseq shares eps among the V - 1 other columns: its eps is eps (V - 1) / V here.
+template <Index Num, Index Den, Expr Z, Selection Chosen>
+constexpr auto label_smoothed_cross_entropy(Z logits, Chosen target) {
+  static_assert(0 <= Num && Num < Den, "headmix: label smoothing is a fraction from 0 to below 1");
+  return row_sum(one_hot(target)) * (log_sum_exp(logits) - number<Den - Num, Den>{} * gather_cols(logits, target) -
+                                     number<Num, Den>{} * row_mean(logits));
+}
+
 /// a / sum(a) for a row of nonnegative numbers; zeros for zeros. (The published codes bound the sum from below by
 /// 1e-12.)
 template <Expr A>

@@ -233,6 +233,27 @@ struct silu : pointwise {
   }
   static constexpr auto vjp(auto dy, auto a, auto) { return grads(dy * make<silu_slope>(a)); }
 };
+/// sigmoid(2 u), u = sqrt(2 / pi) (a + 0.044715 a^3): 1 / 2 (1 + tanh(u)) without cancellation.
+template <class T>
+__attribute__((always_inline)) HEADMIX_HD inline T gelu_tanh_gate(T a) {
+  return logistic(T(1.5957691216057307118) * a * (T(1) + T(0.044715) * (a * a)));
+}
+/// The derivative of gelu_tanh: s + a s (1 - s) 2 u', s = sigmoid(2 u).
+struct gelu_tanh_slope : pointwise {
+  static constexpr bool differentiable = false;
+  template <class T>
+  HEADMIX_HD static T f(T a) {
+    T const s = gelu_tanh_gate(a);
+    return s + a * s * (T(1) - s) * (T(1.5957691216057307118) * (T(1) + T(3 * 0.044715) * (a * a)));
+  }
+};
+struct gelu_tanh : pointwise {
+  template <class T>
+  HEADMIX_HD static T f(T a) {
+    return a * gelu_tanh_gate(a);
+  }
+  static constexpr auto vjp(auto dy, auto a, auto) { return grads(dy * make<gelu_tanh_slope>(a)); }
+};
 struct relu : pointwise {
   template <class T>
   HEADMIX_HD static T f(T a) {
@@ -362,6 +383,11 @@ constexpr applied<ops::softplus, A> softplus(A) {
 template <Expr A>
 constexpr auto gelu(A a) {
   return a * make<ops::normal_cdf>(a);
+}
+/// a (1 + tanh(sqrt(2 / pi) (a + 0.044715 a^3))) / 2, the approximation of gelu by tanh (GPT-2, DiT).
+template <Expr A>
+constexpr applied<ops::gelu_tanh, A> gelu_tanh(A) {
+  return {};
 }
 /// a sigmoid(a).
 template <Expr A>

@@ -44,9 +44,10 @@ namespace ops {
 template <class Distribution, random_stream Stream, class Rows, class Cols>
 struct draw : operation {
   using draws = Distribution;
-  static_assert(Stream >= random_stream::gating_noise && static_cast<std::uint32_t>(Stream) < random_streams,
-                "headmix: a layer draws for gating_noise, expert_sampling, output_dropout, attention_dropout or user, "
-                "and for numbers behind user");
+  static_assert(
+      Stream >= random_stream::gating_noise && static_cast<std::uint32_t>(Stream) < random_streams,
+      "headmix: a layer draws for gating_noise or a purpose behind it in random_stream, of which user and the "
+      "numbers behind it are for layers of your own");
   static constexpr random_stream stream = Stream;
   static constexpr detail::form form_of = detail::form::pointwise;
   static constexpr bool differentiable = false;
