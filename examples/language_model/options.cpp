@@ -51,9 +51,80 @@ command_line::Value pool_in(Pool& pool) {
           [&pool] { return name(pool); }};
 }
 
+/// A published configuration: its sizes as options.
+struct Preset {
+  std::string_view name, options;
+};
+/// headmix/layer/papers.hpp has the layers as types.
+constexpr std::array presets{
+    Preset{"moa-base", "--attention moa --experts 8 --top-k 8 --head-dim 128 --width 512 --layers 6"},
+    Preset{"moa-big", "--attention moa --experts 32 --top-k 16 --head-dim 256 --width 512 --layers 6"},
+    Preset{"moa-A", "--attention moa --experts 8 --top-k 8 --head-dim 256 --width 512 --layers 6"},
+    Preset{"moa-B", "--attention moa --experts 16 --top-k 8 --head-dim 256 --width 512 --layers 6"},
+    Preset{"moa-C", "--attention moa --experts 32 --top-k 8 --head-dim 64 --width 512 --layers 6"},
+    Preset{"moa-D", "--attention moa --experts 32 --top-k 8 --head-dim 128 --width 512 --layers 6"},
+    Preset{"moa-E", "--attention moa --experts 32 --top-k 8 --head-dim 256 --width 512 --layers 6"},
+    Preset{"moa-F", "--attention moa --experts 32 --top-k 4 --head-dim 256 --width 512 --layers 6"},
+    Preset{"moa-8K8E128D",
+           "--attention moa --experts 8 --top-k 8 --head-dim 128 --width 512 --layers 8 --context 128"},
+    Preset{"moa-8K8E256D",
+           "--attention moa --experts 8 --top-k 8 --head-dim 256 --width 512 --layers 8 --context 128"},
+    Preset{"moa-8K16E256D",
+           "--attention moa --experts 16 --top-k 8 --head-dim 256 --width 512 --layers 8 --context 128"},
+    Preset{"moa-8K32E256D",
+           "--attention moa --experts 32 --top-k 8 --head-dim 256 --width 512 --layers 8 --context 128"},
+    Preset{"moa-8K64E256D",
+           "--attention moa --experts 64 --top-k 8 --head-dim 256 --width 512 --layers 8 --context 128"},
+    Preset{"mae-7", "--attention mae --heads 8 --dropped 1 --width 512 --layers 6"},
+    Preset{"mae-6", "--attention mae --heads 8 --dropped 2 --width 512 --layers 6"},
+    Preset{"dense", "--attention dense --heads 12 --width 768 --layers 12"},
+    Preset{"smoe",
+           "--attention dense --heads 12 --width 768 --layers 12 --ffn smoe --ffn-experts 8 --ffn-top-k 1 --hidden 2048 "
+           "--ffn-every 2"},
+    Preset{"fine-grained",
+           "--attention dense --heads 12 --width 768 --layers 12 --ffn smoe --ffn-experts 16 --ffn-top-k 2 --hidden 1024 "
+           "--ffn-every 2"},
+    Preset{"mh-moe-2",
+           "--attention dense --heads 12 --width 768 --layers 12 --ffn mh_moe --split 2 --ffn-experts 40 --ffn-top-k 2 "
+           "--hidden 768 --ffn-every 2"},
+    Preset{"mh-moe-3",
+           "--attention dense --heads 12 --width 768 --layers 12 --ffn mh_moe --split 3 --ffn-experts 96 --ffn-top-k 3 "
+           "--hidden 512 --ffn-every 2"},
+    Preset{"moh-llm-s-75", "--attention moh --heads 12 --shared-heads 3 --top-k 6 --width 768 --layers 12"},
+    Preset{"moh-llm-s-50", "--attention moh --heads 12 --shared-heads 2 --top-k 4 --width 768 --layers 12"},
+    Preset{"moh-llm-b-75", "--attention moh --heads 16 --shared-heads 4 --top-k 8 --width 1536 --layers 24"},
+};
+std::string const& preset_names() {
+  static std::string const names = [] {
+    std::string all;
+    for (Preset const& p : presets) all.append(all.empty() ? "" : "|").append(p.name);
+    return all;
+  }();
+  return names;
+}
+std::vector<std::string_view> words_of(std::string_view preset) {
+  std::vector<std::string_view> words;
+  for (Preset const& p : presets) {
+    for (std::string_view rest = p.options; p.name == preset && !rest.empty();) {
+      std::size_t const end = rest.find(' ');
+      words.push_back(rest.substr(0, end));
+      rest.remove_prefix(end == rest.npos ? rest.size() : end + 1);
+    }
+  }
+  return words;
+}
+command_line::Value preset_in(std::string& preset) {
+  command_line::Value value = command_line::choice_in(preset, preset_names());
+  value.form = "NAME";
+  return value;
+}
+
 std::vector<Option> table_of(Options& o) {
   using namespace command_line;
+  static std::string const presets_help =
+      "begin with the sizes of a published configuration, which other options change: " + preset_names();
   return {
+      Option{"--preset", preset_in(o.preset), all, presets_help, "none"},
       Option{"--text", text_in(o.text, "PATH"), all, "train on this file, or on the text files of this folder",
              "C++ standard library headers"},
       Option{"--validation-text", text_in(o.validation_text, "PATH"), all,
@@ -326,14 +397,23 @@ Options parse_options(std::vector<std::string_view> const& arguments) {
   options.help = command_line::asks_for_help(arguments);
   if (options.help) return options;
   auto const table = table_of(options);
-  complete(options, table, command_line::parse(table, arguments, "--help lists the options"));
+  auto const parse = [&table](auto const& words) {
+    return command_line::parse(table, words, "--help lists the options");
+  };
+  Given given = parse(arguments);
+  if (!options.preset.empty()) {
+    auto words = words_of(options.preset);
+    words.insert(words.end(), arguments.begin(), arguments.end());
+    given = parse(words);
+  }
+  complete(options, table, given);
   return options;
 }
 
 std::vector<std::pair<std::string, std::string>> settings(Options const& options) {
-  constexpr std::array<std::string_view, 13> others{
-      "--text",       "--from",   "--validation-text", "--threads",  "--report",   "--checkpoint", "--every",
-      "--stop-after", "--resume", "--sample",          "--progress", "--parallel", "--timeout"};
+  constexpr std::array<std::string_view, 14> others{
+      "--text",  "--from",       "--validation-text", "--threads", "--report",   "--checkpoint", "--preset",
+      "--every", "--stop-after", "--resume",          "--sample",  "--progress", "--parallel",   "--timeout"};
   std::vector<std::pair<std::string, std::string>> all_of_them;
   Options shown = options;
   for (Option const& o : table_of(shown)) {

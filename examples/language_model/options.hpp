@@ -41,6 +41,7 @@ struct Pool {
 };
 
 struct Options {
+  std::string preset;                    ///< name of a published configuration; empty: none
   std::string text;                      ///< file or folder; empty: the default text
   std::string validation_text;           ///< likewise; empty: the last tenth of the text
   Attention attention = Attention::moa;  ///< dense if a mixture is given as --ffn, unless given

@@ -13,6 +13,7 @@
 #include "headmix/backend/cuda/sm80.cuh"
 #include "headmix/core/version.hpp"
 #include "headmix/count/count.hpp"
+#include "headmix/expr/drop_path.hpp"
 #include "headmix/expr/norm.hpp"
 #include "headmix/expr/rotary.hpp"
 #include "headmix/layer/mae.hpp"
@@ -26,6 +27,7 @@
 #include "headmix/testing/gradcheck.hpp"
 #include "headmix/train/adamw.hpp"
 #include "headmix/train/block_coordinate.hpp"
+#include "headmix/train/parameter_average.hpp"
 #include "headmix/train/schedule.hpp"
 #include "headmix/train/sgd.hpp"
 #endif

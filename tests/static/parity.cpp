@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// Equal cost as defined by Huang et al. 2024, and the counts of the layers of their experiments. Where the paper's
+// Equal cost as defined by Huang et al. 2024; papers.cpp counts the layers of their experiments. Where the paper's
 // numbers do not follow from its equations, the equations are right.
 
 #include "headmix/count/parity.hpp"
 
 #include "headmix/count/count.hpp"
-#include "headmix/layer/smoe.hpp"
+#include "headmix/layer/papers.hpp"
 
 namespace static_parity {
 
@@ -65,14 +65,12 @@ static_assert(exactly(parity_experts(d, sparse, 3, 512), 93) && parity_experts(d
 constexpr expert_sizes fine_grained = {.hidden = 1024, .experts = 16, .top_k = 2};
 static_assert(exactly(parity_hidden(d, fine_grained, 3), 512) && exactly(parity_experts(d, fine_grained, 3, 512), 93));
 
-template <Index Experts, Index TopK>
-using router = SoftmaxTopK<Experts, TopK, gating::raw, loss::first_choice_balance>;
-using smoe = Smoe<d, router<8, 1>, FeedForward<2048>>;
-using fine = Smoe<d, router<16, 2>, FeedForward<1024>>;
+using papers::mh_moe::router;
+using smoe = papers::mh_moe::smoe<>;
 template <class... Options>
-using two = MhMoe<d, 2, router<40, 2>, FeedForward<768>, Options...>;
+using two = papers::mh_moe::two_heads<weights::real, Options...>;
 template <class... Options>
-using three = MhMoe<d, 3, router<96, 3>, FeedForward<512>, Options...>;
+using three = papers::mh_moe::three_heads<weights::real, Options...>;
 using exact_three = MhMoe<d, 3, router<93, 3>, FeedForward<512>>;
 
 /// Multiply-adds of one token, without the router.
@@ -80,11 +78,7 @@ template <class L>
 constexpr Index products = count_macs<L>({.router = false}, at<tokens>(1));
 template <class L>
 constexpr Index weights_of = count_parameters<L>({.router = false});
-static_assert(products<smoe> == 4'718'592 && products<fine> == products<smoe> && products<two<>> == products<smoe> &&
-              products<three<>> == products<smoe>);
-static_assert(weights_of<smoe> == 37'748'736 && weights_of<fine> == weights_of<smoe> &&
-              weights_of<exact_three> == weights_of<smoe>);
-static_assert(weights_of<two<>> == 36'569'088 && weights_of<three<>> == 38'928'384);
+static_assert(weights_of<exact_three> == weights_of<smoe>);
 
 // The router, which the paper leaves out: d E products for any h, and d E / h parameters.
 template <class L>

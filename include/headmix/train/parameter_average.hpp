@@ -36,7 +36,8 @@ struct average_element {
 }  // namespace detail
 
 /// An average of the parameters of a module, taken at every update(), in accumulator_t<T>: float for bfloat16. The
-/// parameters' memory must stay where it is. It is a StatefulOptimiser, so `save(path, m, optimiser, average)` and
+/// parameters' memory must stay where it is. Of a bfloat16 module the rounded parameters are averaged, not an
+/// optimiser's master weights; buffers are not. It is a StatefulOptimiser, so `save(path, m, optimiser, average)` and
 /// load() include it; its tensors are named "average.W_q".
 ///
 ///   ParameterAverage<float> ema(m.parameters(), 0.9999);                          // DiT; after each step:
