@@ -54,6 +54,9 @@ TEST_CASE("backends agree on exp, log, sqrt and tanh") {
 TEST_CASE("backends agree on sigmoid, silu, gelu and relu") {
   check_backends(sigmoid(x{} % W{}) * silu(x{} % U{}) + gelu(x{} % W{}) * relu(x{} % U{}));
 }
+TEST_CASE("backends agree on gelu_tanh and label smoothing") {
+  check_backends(gelu_tanh(x{} % W{}) + label_smoothed_cross_entropy<1, 10>(x{} % W{} % t(table{}), id{}));
+}
 TEST_CASE("backends agree on a named value") { check_backends(positive{} * positive{} + row_sum(positive{})); }
 TEST_CASE("backends agree on transposed products") { check_backends(x{} % (t(x{}) % (x{} % W{}) % t(W{})) % U{}); }
 TEST_CASE("backends agree on row sums and means") { check_backends(row_sum(x{} % W{}) * col_mean(x{} % U{})); }

@@ -8,6 +8,7 @@
 #include "difference.hpp"
 #include "headmix/backend/cuda.hpp"
 #include "headmix/backend/reference.hpp"
+#include "headmix/expr/drop_path.hpp"
 #include "programs.hpp"
 
 namespace programs_test {
@@ -46,6 +47,10 @@ TEST_CASE("cuda programs: arithmetic") {
 TEST_CASE("cuda programs: functions of elements") {
   check_float(gelu(x{} % W{}) + tanh(x{} % U{}) * log(exp(x{} % W{}) + number<1>{}));
   check_float(sigmoid(x{} % W{}) * silu(x{} % U{}) + relu(x{} % W{}) + softplus(x{} % U{}));
+}
+TEST_CASE("cuda programs: gelu_tanh, label smoothing and drop_path") {
+  check_float(drop_path<1, 4>(gelu_tanh(x{} % W{})) +
+              label_smoothed_cross_entropy<1, 10>(x{} % W{} % t(table{}), id{}));
 }
 TEST_CASE("cuda programs: a named value") { check_float(positive{} * positive{} + row_sum(positive{})); }
 TEST_CASE("cuda programs: transposed products") { check_float(x{} % (t(x{}) % (x{} % W{}) % t(W{})) % U{}); }

@@ -12,7 +12,14 @@
 namespace headmix::definition {
 
 /// Purposes, numbered as in a checkpoint's stream of draws.
-enum class purpose : std::uint32_t { gating_noise = 5, expert_sampling = 6, output_dropout = 7, attention_dropout = 8 };
+enum class purpose : std::uint32_t {
+  gating_noise = 5,
+  expert_sampling = 6,
+  output_dropout = 7,
+  attention_dropout = 8,
+  hidden_dropout = 61,
+  shared_dropout = 62
+};
 
 struct Draws {
   bool on = false;

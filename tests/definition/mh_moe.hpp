@@ -36,20 +36,34 @@ inline Row linear(feed_forward_options const& f, Row const& x, Row const& stack,
   Row const w = part(stack, expert * size, size);
   return f.ternary ? product(rounded_to_8_bits(x), rounded_to_ternary(w), columns) : product(x, w, columns);
 }
-/// hidden(x W_up [, x W_gate]) W_down: SwiGLU (Shazeer 2020), GELU (Hendrycks and Gimpel 2016) or ReLU.
+/// hidden(x W_up [, x W_gate]) W_down: SwiGLU (Shazeer 2020), GELU (Hendrycks and Gimpel 2016; its approximation by
+/// tanh) or ReLU, with biases and dropout of the hidden layer.
 /// @param suffix  of the names of parameters
+/// @param slot  the row's number among all rows, and of its choices
 inline Row feed_forward(feed_forward_options const& f, Values const& v, Row const& x, Count expert,
-                        std::string const& suffix) {
-  Row hidden = linear(f, x, v["W_up" + suffix], expert, f.hidden);
+                        std::string const& suffix, Draws const& draws, std::size_t slot) {
+  auto const biased = [&](Row const& a, char const* w, char const* b, Count columns) {
+    Row y = linear(f, a, v[w + suffix], expert, columns);
+    if (f.bias) add(y, part(v[b + suffix], expert * columns, columns));
+    return y;
+  };
+  Row hidden = biased(x, "W_up", "b_up", f.hidden);
   if (f.activation == activation_kind::swiglu) {
-    Row const gate = linear(f, x, v["W_gate" + suffix], expert, f.hidden);
+    Row const gate = biased(x, "W_gate", "b_gate", f.hidden);
     for (std::size_t i = 0; i < hidden.size(); ++i) hidden[i] = hidden[i] * gate[i] * sigmoid(gate[i]);
   }
   for (Number& a : hidden) {
     if (f.activation == activation_kind::gelu) a = a * normal_cdf(a);
     if (f.activation == activation_kind::relu) a = larger(a, 0);
+    if (f.activation == activation_kind::gelu_tanh) {
+      Number const u = Number(std::sqrt(2 / std::numbers::pi)) * (a + Number(0.044715) * a * a * a);
+      a = Number(0.5) * a * (Number(1) + tanh(u));
+    }
   }
-  return linear(f, hidden, v["W_down" + suffix], expert, static_cast<Count>(x.size()));
+  purpose const of = suffix.empty() ? purpose::hidden_dropout : purpose::shared_dropout;
+  for (std::size_t j = 0; j < hidden.size(); ++j)
+    hidden[j] = hidden[j] * Number(draws.keep(of, slot * hidden.size() + j, f.hidden_dropout));
+  return biased(hidden, "W_down", "b_down", static_cast<Count>(x.size()));
 }
 
 /// MH-MoE, equations (2) to (4): y = Concat(sum of G(s)_p E_p(s)) W_merge over the sub-tokens s of Split(x W_head).
@@ -105,14 +119,16 @@ inline Results mh_moe(layer_options const& o, Values const& v, Inputs const& in)
       std::size_t const i = t * static_cast<std::size_t>(o.split) + static_cast<std::size_t>(j);
       Row e(static_cast<std::size_t>(part_width));
       for (std::size_t c = 0; c < static_cast<std::size_t>(choices); ++c) {
-        if (kept[i][c]) add(e, times(r.gate[i][c], feed_forward(o.expert, v, s[i], r.index[i][c], "")));
+        if (!kept[i][c]) continue;
+        std::size_t const slot = i * static_cast<std::size_t>(choices) + c;
+        add(e, times(r.gate[i][c], feed_forward(o.expert, v, s[i], r.index[i][c], "", in.draws, slot)));
       }
       if (o.residual) add(e, s[i]);
       merged.insert(merged.end(), e.begin(), e.end());
     }
     Row y = o.merge ? product(merged, v["W_merge"], o.width) : merged;
     if (o.merge_bias) add(y, v["b_merge"]);
-    if (o.shared_expert.hidden > 0) add(y, feed_forward(o.shared_expert, v, x, 0, "_s"));
+    if (o.shared_expert.hidden > 0) add(y, feed_forward(o.shared_expert, v, x, 0, "_s", in.draws, t));
     if (o.output_bias) add(y, v["b_o"]);
     for (std::size_t j = 0; j < y.size(); ++j)
       y[j] = y[j] * Number(in.draws.keep(purpose::output_dropout, t * y.size() + j, o.output_dropout));

@@ -41,12 +41,13 @@ enum class loss_kind {
 enum class pool_kind { all, prefix, window };
 /// What a layer of Mae computes: the mixture, one expert for each sequence, or all with equal weights.
 enum class program_kind { mixture, given, drawn, uniform, best, mean };
-enum class activation_kind { swiglu, gelu, relu };
+enum class activation_kind { swiglu, gelu, relu, gelu_tanh };
 
 struct feed_forward_options {
   Count hidden = 0;  ///< 0: no network
   activation_kind activation = activation_kind::swiglu;
-  bool ternary = false;
+  bool ternary = false, bias = false;
+  double hidden_dropout = 0;
 };
 
 struct layer_options {

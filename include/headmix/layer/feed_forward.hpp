@@ -1,9 +1,11 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Feed-forward networks as experts: activations (SwiGLU, GELU, ReLU) and weight types (real, ternary, packed).
+// Feed-forward networks as experts: activations (SwiGLU, GELU, ReLU), weight types (real, ternary, packed), biases and
+// dropout.
 
 #include "headmix/expr/options.hpp"
 #include "headmix/expr/quantize.hpp"
+#include "headmix/expr/random.hpp"
 #include "headmix/layer/expert.hpp"
 
 namespace headmix {
@@ -14,7 +16,9 @@ namespace activation {
 struct swiglu;
 struct policy : option_kind {
   using standard = swiglu;
-  static constexpr char const *syntax = "activation::swiglu, activation::gelu, activation::relu, or a custom one",
+  static constexpr char const *syntax =
+                                  "activation::swiglu, activation::gelu, activation::gelu_tanh, activation::relu, or "
+                                  "a custom one",
                               *meaning = "the hidden layer", *without = "activation::swiglu";
 };
 /// (x W_up) silu(x W_gate) (Shazeer 2020); W_gate is W_3 of MH-MoE.
@@ -30,6 +34,14 @@ struct gelu : policy {
   template <Expr U>
   static constexpr auto hidden(U up) {
     return headmix::gelu(up);
+  }
+};
+/// gelu approximated by tanh (GPT-2, DiT).
+struct gelu_tanh : policy {
+  static constexpr bool gated = false;
+  template <Expr U>
+  static constexpr auto hidden(U up) {
+    return headmix::gelu_tanh(up);
   }
 };
 struct relu : policy {
@@ -109,8 +121,40 @@ struct packed : policy {
 };
 }  // namespace weights
 
+/// Biases of the products of a feed-forward network, one of each for an expert; initially zero. They are real numbers
+/// whatever the weights are, and the bias of the result is weighted like the expert.
+struct feed_forward_bias : option_kind {
+  static constexpr char const *syntax = "feed_forward_bias", *meaning = "adds b_up, b_gate (if gated) and b_down",
+                              *without = "none";
+};
+
+namespace option {
+struct no_hidden_dropout;
+struct hidden_dropout : option_kind {
+  using standard = no_hidden_dropout;
+  static constexpr char const *syntax = "hidden_dropout<n, d>",
+                              *meaning = "dropout of the hidden layer at the rate n / d", *without = "none";
+};
+struct no_hidden_dropout {
+  template <random_stream, Expr A>
+  static constexpr A drop(A a) {
+    return a;
+  }
+};
+}  // namespace option
+
+/// Dropout of the hidden layer of a feed-forward network at the rate Num / Den, between activation and W_down. A row
+/// and its choices are numbered within the program, so experts divided among ranks (expert_parallel) refuse it.
+template <Index Num, Index Den>
+struct hidden_dropout : option::hidden_dropout {
+  template <random_stream Stream, Expr A>
+  static constexpr auto drop(A a) {
+    return dropout<Num, Den, Stream>(a);
+  }
+};
+
 /// The options of FeedForward.
-using feed_forward_options = accepts<activation::policy, weights::policy>;
+using feed_forward_options = accepts<activation::policy, weights::policy, feed_forward_bias, option::hidden_dropout>;
 
 /// An expert: hidden(x W_up [, x W_gate]) W_down. See feed_forward_options.
 ///
@@ -120,26 +164,49 @@ struct FeedForward {
   using O = option_set<feed_forward_options, Options...>;
   using Activation = typename O::template get<activation::policy>;
   using Weights = typename O::template get<weights::policy>;
+  using Dropout = typename O::template get<option::hidden_dropout>;
+  static constexpr bool has_bias = O::template has<feed_forward_bias>;
+  /// True if random values depend on a row's number.
+  static constexpr bool draws_by_row = O::template has<option::hidden_dropout>;
 
-  /// E experts for rows of width D, with W_up and W_gate [E, D, hidden_dim], W_down [E, hidden_dim, D].
+  /// E experts for rows of width D, with W_up and W_gate [E, D, hidden_dim], W_down [E, hidden_dim, D], b_up and b_gate
+  /// [E, hidden_dim], b_down [E, D].
   template <Extent E, Extent D, class Tag = void>
   struct experts {
     struct hidden_dim : size<Hidden> {};
     struct W_up : Weights::template matrices<E, D, hidden_dim> {};
     struct W_gate : Weights::template matrices<E, D, hidden_dim> {};
     struct W_down : Weights::template matrices<E, hidden_dim, D> {};
+    struct b_up : bias_param<E, hidden_dim> {};
+    struct b_gate : bias_param<E, hidden_dim> {};
+    struct b_down : bias_param<E, D> {};
 
+    /// x W_e + b_e of the chosen experts e.
+    template <class B, Expr X, Expr W, Selection Chosen>
+    static constexpr auto linear(X x, W w, Chosen index) {
+      if constexpr (has_bias) {
+        return Weights::linear(x, w, index) + expert_bias(B{}, index);
+      } else {
+        return Weights::linear(x, w, index);
+      }
+    }
     template <Expr X, Selection Chosen>
     static constexpr auto hidden(X x, Chosen index) {
       if constexpr (Activation::gated) {
-        return Activation::hidden(Weights::linear(x, W_up{}, index), Weights::linear(x, W_gate{}, index));
+        return Activation::hidden(linear<b_up>(x, W_up{}, index), linear<b_gate>(x, W_gate{}, index));
       } else {
-        return Activation::hidden(Weights::linear(x, W_up{}, index));
+        return Activation::hidden(linear<b_up>(x, W_up{}, index));
       }
     }
     template <Expr X, Expr G, Selection Chosen>
     static constexpr auto mixture(X x, G gate, Chosen index) {
-      return Weights::sum(gate, hidden(x, index), W_down{}, index);
+      constexpr auto h = Dropout::template drop<random_stream::hidden_dropout>(hidden(x, index));
+      constexpr auto y = Weights::sum(gate, h, W_down{}, index);
+      if constexpr (has_bias) {
+        return y + round_to_storage(scatter_cols(gate, index)) % b_down{};
+      } else {
+        return y;
+      }
     }
   };
 
@@ -150,23 +217,29 @@ struct FeedForward {
     struct W_up_s : Weights::template matrices<size<1>, D, hidden_dim> {};
     struct W_gate_s : Weights::template matrices<size<1>, D, hidden_dim> {};
     struct W_down_s : Weights::template matrices<size<1>, hidden_dim, D> {};
+    struct b_up_s : bias_param<hidden_dim> {};
+    struct b_gate_s : bias_param<hidden_dim> {};
+    struct b_down_s : bias_param<D> {};
 
     template <Expr X>
     static constexpr auto hidden(X x) {
+      constexpr auto up = Weights::product(x, W_up_s{}) + when<has_bias>(b_up_s{});
       if constexpr (Activation::gated) {
-        return Activation::hidden(Weights::product(x, W_up_s{}), Weights::product(x, W_gate_s{}));
+        return Activation::hidden(up, Weights::product(x, W_gate_s{}) + when<has_bias>(b_gate_s{}));
       } else {
-        return Activation::hidden(Weights::product(x, W_up_s{}));
+        return Activation::hidden(up);
       }
     }
     template <Expr X>
     static constexpr auto of(X x) {
-      return Weights::product(hidden(x), W_down_s{});
+      constexpr auto h = Dropout::template drop<random_stream::shared_dropout>(hidden(x));
+      return Weights::product(h, W_down_s{}) + when<has_bias>(b_down_s{});
     }
   };
 };
 
-static_assert(ExpertPolicy<FeedForward<8>> && ExpertPolicy<FeedForward<dynamic, activation::relu, weights::ternary>>,
+static_assert(ExpertPolicy<FeedForward<8>> &&
+                  ExpertPolicy<FeedForward<dynamic, activation::relu, weights::ternary, feed_forward_bias>>,
               "headmix: FeedForward is no ExpertPolicy");
 
 }  // namespace headmix
