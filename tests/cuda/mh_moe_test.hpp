@@ -16,6 +16,14 @@ using Ternary = MhMoe<24, 3, GivenTopK<5, 2>, Network, head_bias, shared_expert<
 TEST_CASE("MH-MoE with ternary weights, a shared expert and a capacity") {
   check_layer<Ternary, true>(uniform(1, 27), 27);
 }
+using Biased = FeedForward<12, feed_forward_bias, hidden_dropout<1, 4>>;
+using BiasedLayer =
+    MhMoe<24, 3, GivenTopK<5, 2>, FeedForward<12, activation::gelu_tanh, feed_forward_bias, hidden_dropout<1, 4>>,
+          shared_expert<Biased>, capacity<1>>;
+
+TEST_CASE("MH-MoE with biases, dropout of the hidden layer and gelu_tanh") {
+  check_layer<BiasedLayer>(uniform(1, 27), 27);
+}
 TEST_CASE("MH-MoE over no token, and over one") {
   for (Index const n : {0, 1}) {
     CAPTURE(n);

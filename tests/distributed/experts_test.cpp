@@ -18,9 +18,9 @@ TEST_CASE("Smoe whose experts and tokens are divided among ranks") {
 }
 TEST_CASE("MH-MoE with capacity whose experts and tokens are divided among ranks") {
   using R = SoftmaxTopK<3, 2, loss::first_choice_balance>;
-  using One = MhMoe<12, 2, R, FeedForward<5, activation::gelu>, capacity<1>, subtoken_residual>;
-  using Many =
-      DataParallel<MhMoe<12, 2, R, FeedForward<5, activation::gelu>, capacity<1>, subtoken_residual, expert_parallel>>;
+  using X = FeedForward<5, activation::gelu_tanh, feed_forward_bias>;
+  using One = MhMoe<12, 2, R, X, capacity<1>, subtoken_residual>;
+  using Many = DataParallel<MhMoe<12, 2, R, X, capacity<1>, subtoken_residual, expert_parallel>>;
   check<One, Many>({4, 5}, 1, given_rows::one_rank);
   check<One, Many>({2, 0, 3, 8}, 1, given_rows::one_rank);
 }

@@ -44,7 +44,7 @@ struct MhMoe
   static_assert(!has<overlapped_exchange> || Router::top_k::value == dynamic || Router::top_k::value >= 2,
                 "headmix: overlapped_exchange divides the choices of a row, of which this router makes one");
   static_assert(
-      !has<expert_parallel> || !requires { requires X::draws_by_row; },
+      !has<expert_parallel> || !requires { requires Expert::draws_by_row; },
       "headmix: experts of expert_parallel see rows in the order of ranks, not of tokens; FeedForward has no "
       "hidden_dropout there");
   using Limit = typename block::template option_of<option::capacity>;
