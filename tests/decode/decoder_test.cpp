@@ -233,3 +233,35 @@ TEST_CASE("decoder: a mask that shows later positions is an error") {
   auto const x = text_of(0, 2, 8);
   CHECK(says(error_of([&] { d.prefill({x.data(), 2, 8}); }), "lets position 0 see the later position 1"));
 }
+
+namespace {
+/// Attention and a mixture, with a capacity or without.
+template <class... Capacity>
+struct Dropping {
+  using Heads = Moa<8, 4, SoftmaxTopK<4, 2>, causal>;
+  using Ffn = Smoe<8, SoftmaxTopK<4, 2>, FeedForward<8>, Capacity...>;
+  struct x : input<tokens, size<8>> {};
+  static constexpr auto heads = use<Heads, "heads">(x{});
+  static constexpr auto ffn = use<Ffn, "ffn">(heads.y);
+  static constexpr auto y = heads.y + ffn.y;
+  using losses = type_list<>;
+  using observed = type_list<>;
+};
+}  // namespace
+TEST_CASE("decoder: a layer trained with a capacity decodes without it, and drops nothing") {
+  Module<Dropping<capacity<1, 2>>, Cpu<float>, inference> narrow(3);
+  Module<Dropping<capacity<4>>, Cpu<float>, inference> wide(share_parameters{}, narrow);
+  Decoder<Dropping<>, Cpu<float>> decoder({.tokens = 2 * page}, share_parameters{}, narrow);
+  Index const n = page + 3;
+  auto const x = text_of(0, n, 8);
+  view<float const> const rows(x.data(), n, 8);
+  auto const numbers = [](view<float const> y) { return std::vector<float>(y.data, y.data + y.size()); };
+  auto const kept = numbers(wide.forward(rows)), dropped = numbers(narrow.forward(rows));
+  std::vector<float> decoded;
+  for (Index t = 0; t < n; ++t) {
+    auto const y = numbers(decoder.step(rows.middle_rows(t, 1)));
+    decoded.insert(decoded.end(), y.begin(), y.end());
+  }
+  CHECK(difference(decoded, kept) < 2e-5);
+  CHECK(difference(dropped, kept) > 1e-2);
+}

@@ -174,7 +174,7 @@ struct incremental : detail::context_in<L> {
       detail::filter<values, detail::that_look_at_others>::size == 0,
       "headmix: a decoder's tokens see themselves and earlier ones. This layer has a mean over whole sequences "
       "(of Mae: give it pool::prefix or pool::window<n>), a choice for each sequence, or a capacity of experts, "
-      "which depends on all tokens of the batch");
+      "which depends on all tokens of the batch (decode the layer without it: its parameters are the same)");
   /// The values that depend on earlier tokens.
   using cached = detail::filter<values, detail::that_look_back>;
   /// The replacements of these values.
