@@ -11,7 +11,6 @@
 #include "headmix/layer/moh.hpp"
 #include "headmix/layer/multi_head.hpp"
 #include "headmix/layer/repeat.hpp"
-#include "headmix/layer/smoe.hpp"
 #include "headmix/router/two_stage.hpp"
 #include "noise.hpp"
 #include "shapes.hpp"
@@ -47,6 +46,19 @@ constexpr auto modulate(M m, A a) {
          part_of<Shift, Parts>(m);
 }
 
+/// The feed-forward network of a block.
+struct Mlp {
+  struct hidden : size<4 * width::value> {};
+  struct x : input<tokens, width> {};
+  struct W_1 : param<width, hidden> {};
+  struct b_1 : bias_param<hidden> {};
+  struct W_2 : param<hidden, width> {};
+  struct b_2 : bias_param<width> {};
+  static constexpr auto y = gelu_tanh(x{} % W_1{} + b_1{}) % W_2{} + b_2{};
+  using losses = type_list<>;
+  using observed = type_list<>;
+};
+
 template <class Attention>
 struct Block {
   struct x : input<tokens, width> {};
@@ -56,7 +68,6 @@ struct Block {
   };
   struct b_ada : bias_param<size<6 * width::value>> {};
   struct m : let<decltype(silu(c{}) % W_ada{} + b_ada{})> {};
-  using Mlp = Smoe<width::value, SoftmaxTopK<1, 1>, FeedForward<4 * width::value, activation::gelu_tanh>>;
 
   static constexpr auto attn = use<Attention, "attn">(modulate<0, 6>(m{}, x{}));
   struct h : let<decltype(x{} + part_of<2, 6>(m{}) * attn.y)> {};

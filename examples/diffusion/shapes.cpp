@@ -37,9 +37,9 @@ void draw(headmix::Random const& random, std::uint64_t number, Int shape, std::s
   auto const uniform = [&](std::uint64_t i, double low, double high) {
     return low + (high - low) * random.uniform(5 * number + i);
   };
-  double const radius = uniform(0, 3, 5.5), room = static_cast<double>(side) / 2 - radius - 0.5;
+  double const radius = uniform(0, 4, 6.5), room = static_cast<double>(side) / 2 - radius - 0.5;
   double const centre_x = uniform(1, -room, room), centre_y = uniform(2, -room, room);
-  double const angle = uniform(3, 0, 2 * std::numbers::pi), brightness = uniform(4, 0.5, 1);
+  double const angle = uniform(3, -0.3, 0.3), brightness = uniform(4, 0.7, 1);
   double const c = std::cos(angle) / radius, s = std::sin(angle) / radius;
   constexpr int points = 4;
   for (Index row = 0; row < side; ++row) {

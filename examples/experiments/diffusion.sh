@@ -12,7 +12,7 @@ program="${PROGRAM:-$(dirname "$0")/../../build/demo/examples/diffusion/headmix-
 [ -x "$program" ] || { echo "diffusion.sh: no $program; build it, or set PROGRAM" >&2; exit 2; }
 read -ra seeds <<<"${SEEDS:-1 2 3}"
 
-recipe=(--blocks 6 --batch 64 --steps "${STEPS:-2000}" --samples 512 --threads "${THREADS:-2}")
+recipe=(--blocks 6 --batch 64 --steps "${STEPS:-3000}" --samples 512 --threads "${THREADS:-2}")
 for seed in "${seeds[@]}"; do
   for kind in dense moh; do
     start=$SECONDS

@@ -15,9 +15,8 @@ using enum tensor_name::piece;
 
 /// Attention of Llama and derivatives, with grouped keys and values, as in Hugging Face: MultiHead<d, h, d_h, causal,
 /// kv_heads<n>, rope<theta>>, with the bias options for biases of q, k and v (Qwen2), and with llama3_frequencies<> in
-/// rope for Llama 3.1. Also MoH's LLaMA, which has no
-/// further weights: Moh<d, d_h, QueryNorm<h_s, E_r, K_r>, causal, kv_heads<n>, rope<theta>>. For a router with weights,
-/// `.keeping("W_r W_s W_h")` keeps their initial values.
+/// rope for Llama 3.1. Also MoH's LLaMA, which has no further weights: Moh<d, d_h, QueryNorm<h_s, E_r, K_r>, causal,
+/// kv_heads<n>, rope<theta>>. For a router with weights, `.keeping("W_r W_s W_h")` keeps their initial values.
 [[nodiscard]] inline TensorNames llama_attention() {
   return {{"W_q", "q_proj.weight"}, {"W_k", "k_proj.weight"}, {"W_v", "v_proj.weight"}, {"W_o", "o_proj.weight"},
           {"b_q", "q_proj.bias"},   {"b_k", "k_proj.bias"},   {"b_v", "v_proj.bias"},   {"b_o", "o_proj.bias"}};
@@ -62,6 +61,35 @@ using enum tensor_name::piece;
           {"bias_q", "q_norm.bias"},
           {"gain_k", "k_norm.weight"},
           {"bias_k", "k_norm.bias"}};
+}
+
+/// A diffusion transformer of DiT's code, with dense attention or MoH, by names of parameters:
+/// - W_patch and b_patch of the patches; W_1, b_1, W_2 and b_2 of the network of the noise step's sines; W_class of the
+///   classes; W_ada, b_ada, W_out and b_out of the last layer;
+/// - blocks.*, a repeated layer, with W_ada [d, 6 d] and b_ada of shifts, scales and gates, the attention `attn` of
+///   moh_image_attention(), and W_1, b_1, W_2 and b_2 of the feed-forward network `mlp`.
+///
+/// The positions are those of the code, fixed sines, and are not loaded. save() writes W_patch as a matrix.
+[[nodiscard]] inline TensorNames dit() {
+  TensorNames const block =
+      TensorNames{{"W_ada", "adaLN_modulation.1.weight"}, {"b_ada", "adaLN_modulation.1.bias"}} +
+      moh_image_attention().below("attn.").into("attn") +
+      TensorNames{{"W_1", "fc1.weight"}, {"b_1", "fc1.bias"}, {"W_2", "fc2.weight"}, {"b_2", "fc2.bias"}}
+          .below("mlp.")
+          .into("mlp");
+  return (TensorNames{{"W_patch", "x_embedder.proj.weight"},
+                      {"b_patch", "x_embedder.proj.bias"},
+                      {"W_1", "t_embedder.mlp.0.weight"},
+                      {"b_1", "t_embedder.mlp.0.bias"},
+                      {"W_2", "t_embedder.mlp.2.weight"},
+                      {"b_2", "t_embedder.mlp.2.bias"},
+                      {"W_class", "y_embedder.embedding_table.weight", in_out},
+                      {"W_ada", "final_layer.adaLN_modulation.1.weight"},
+                      {"b_ada", "final_layer.adaLN_modulation.1.bias"},
+                      {"W_out", "final_layer.linear.weight"},
+                      {"b_out", "final_layer.linear.bias"}} +
+          block.below("blocks.*.").into("blocks.*"))
+      .ignoring("pos_embed");
 }
 
 /// Attention of JetMoE: Moa<d, d_h, SoftmaxTopK<E, k, gating::renormalized>, causal, kv_heads<n>, rope<>, output_bias>.

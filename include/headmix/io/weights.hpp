@@ -133,6 +133,15 @@ namespace detail {
   return shape;
 }
 
+/// True if a tensor of this shape has the elements of one of the shape `written`, in order: extents of 1 do not matter,
+/// and the kernel of a convolution, [out, in, height, width], is a matrix [out, in height width] of patches.
+[[nodiscard]] inline bool holds_elements_of(std::vector<Index> const& shape, std::vector<Index> const& written) {
+  if (squeezed(shape) == squeezed(written)) return true;
+  if (shape.size() != 4) return false;
+  auto const values = checked(shape[1]) * shape[2] * shape[3];
+  return squeezed({shape[0], values.value}) == squeezed(written);
+}
+
 /// The parameters of a module as tensors with the names of a table. Compiled once for all modules.
 class NamedTensors {
  public:
@@ -183,7 +192,7 @@ class NamedTensors {
         if (!is_floating_point(t.type)) {
           fail(at, ": expected F64, F32, BF16 or F16, found ", type_text(t.type, t.shape));
         }
-        if (squeezed(t.shape) != squeezed(p.written)) {
+        if (!holds_elements_of(t.shape, p.written)) {
           fail(at, ": expected ", type_text(t.type, p.written), ", found ", type_text(t.type, t.shape));
         }
         for (Index e = 0; e < p.count; ++e) {
