@@ -4,24 +4,28 @@
 # and <date>-<gpu>.md, the table to commit under bench/results/. Exits with 77 and a message without a GPU, and with 1
 # after an error.
 #
-# Needs nvcc and cuBLAS; the tests need doctest (DOCTEST_INCLUDE, or the folder of the CMake presets), the baselines
-# PyTorch.
+# Needs nvcc and cuBLAS; the tests need doctest (DOCTEST_INCLUDE, or the folder of the CMake presets), times of layers
+# PyTorch: rows of headmix and of PyTorch run in turn in one process (bench/gpu/baselines.py).
 #
-# JOBS: concurrent compilers. COMPILE_LIMIT: seconds for one source. LIMIT: seconds for everything. COMMIT: the version
-# of the sources, if git does not know it. ONLY: steps to run, of "tests determinism kernels layers mma torch ncu
-# sanitizer". BUILT: a folder with compiled programs; nothing is compiled then. If GPU time is scarce, compile them on
-# another machine with the same nvcc, without a GPU, into <folder>/build:
+# JOBS: concurrent compilers. COMPILE_LIMIT: seconds for one source (280; with ONLY=build none). LIMIT: seconds for
+# everything. COMMIT: the version of the sources, if git does not know it. ONLY: steps to run, of "tests determinism pairs
+# racecheck ncu kernels mma sanitizer". OBJECTS: the folder of compiled objects, by hash of their preprocessed text, so
+# that a later build compiles what has changed (<folder>/objects).
+# BUILT: a folder with compiled programs; nothing is compiled then. If GPU time is scarce, compile them on another machine
+# with the same nvcc, without a GPU, into <folder>/build and <folder>/build.tar.zst:
 #
 #   ONLY=build CAPABILITY=9.0 bench/gpu.sh <folder>
 #
-# The table is written again after every step, so that an interrupted run keeps its results. tests/cuda/script runs this
-# script with fake tools.
+# which exits with 1 where a source does not compile, or where the archive has more than CARRY_LIMIT bytes (40 MiB).
+#
+# The table is written again after every step, so that an interrupted run keeps its results. The steps are in the order
+# of what they decide. tests/cuda/script runs this script with fake tools.
 #
 # The folder holds more than eight files, and large programs in build/. If only a few files may be copied from the
 # machine, use a temporary folder, and copy the table and an archive of the logs:
 #
 #   bench/gpu.sh /tmp/gpu; status=$?
-#   cp /tmp/gpu/*-*-*.md "$to"; tar -C /tmp/gpu --exclude=./build -czf "$to/logs.tar.gz" .; exit $status
+#   cp /tmp/gpu/*-*-*.md "$to"; tar -C /tmp/gpu --exclude=./build --exclude=./objects -czf "$to/logs.tar.gz" .; exit $status
 set -uo pipefail
 [ $# -eq 1 ] || { echo "usage: bench/gpu.sh <folder>" >&2; exit 2; }
 mkdir -p "$1" || exit 2
@@ -50,7 +54,7 @@ done
 commit="${COMMIT:-$(git log -1 --format=%h 2>/dev/null || echo '?')}"
 [ -z "$(git status --short 2>/dev/null)" ] || commit+=" (changed)"
 
-steps="${ONLY:-tests determinism sanitizer kernels layers mma torch ncu}"
+steps="${ONLY:-tests determinism pairs racecheck ncu kernels mma sanitizer}"
 wanted() { case " $steps " in *" $1 "*) true ;; *) false ;; esac; }
 say() { printf '=== %s (after %d s)\n' "$1" "$SECONDS"; }
 rows="$out/rows.jsonl" notes="$out/notes.md" wrong=0
@@ -102,15 +106,16 @@ publish() {
   echo
   cat "$notes"
   echo
-  echo "Medians by events; what takes less than 30 us is timed by ten at a time. 16,384 tokens, T=2048 where a row says"
-  echo "nothing else, d=1024, 8 of 32 experts, bfloat16; MoH: 16 heads of 64, and B=4 for its kernels; 32/8 x 128: the"
-  echo "attention of a LLaMA 3 of 8B parameters, one causal sequence; MH-MoE: 4096 or 65,536 tokens, d=768, 3 sub-tokens;"
-  echo "MoE: 4096 tokens, d=512. Three sets of buffers in"
-  echo "turn; a graph always works on the first. Rows 'in L2': all three sets together fit in the second-level cache."
+  echo "Pairs: 15 turns, A B, B A, A B, ..., in one process and on one stream; the ratio is the median of the turns' ratios,"
+  echo "in brackets the quartiles; the clock of an SM is measured before every turn. Medians by events; what takes less than"
+  echo "30 us is timed by ten at a time. 16,384 tokens, T=2048 where a row says nothing else, d=1024, 8 of 32 experts,"
+  echo "bfloat16; MoH: 16 heads of 64, and B=4 for its kernels; 32/8 x 128: the attention of a LLaMA 3 of 8B parameters,"
+  echo "causal sequences; MH-MoE: 4096 or 65,536 tokens, d=768, 3 sub-tokens; MoE: 4096 tokens, d=512. A graph always works"
+  echo "on the first of three sets of buffers. Rows 'in L2': all three sets together fit in the second-level cache."
   echo "Floor: FLOPs at the rate of the 8192^3 product or bytes at the rate of the copy, whichever is longer. FLOPs of"
-  echo "forward and backward: 3 times those of the products, 3.5 times those of attention. PyTorch runs eagerly and as a"
-  echo "graph; its layers with 'rows sorted and expanded' gather a copy of the rows for every expert, multiply them by grouped"
-  echo "products and put the results back in order."
+  echo "forward and backward: 3 times those of the products, 3.5 times those of attention. PyTorch's layers with 'rows sorted"
+  echo "and expanded' gather a copy of the rows for every expert, multiply them by grouped products and put the results back"
+  echo "in order."
   echo
   "$build/table" "$rows" || cat "$rows" # print the rows if the table fails
 } >"$table"
@@ -155,7 +160,8 @@ build_programs() {
     blas=("$library" -Xlinker "-rpath,$(dirname "$library")")
     note "cuBLAS: $library"
   fi
-  flags=(-std=c++20 -O1 -gencode "arch=compute_$architecture,code=sm_$architecture" -Iinclude -Itests ${blas_headers[@]+"${blas_headers[@]}"})
+  flags=(-std=c++20 -O1 -gencode "arch=compute_$architecture,code=sm_$architecture" -Xfatbin -compress-all -Xcompiler -fPIC
+    -Iinclude -Itests ${blas_headers[@]+"${blas_headers[@]}"})
   doctest="${DOCTEST_INCLUDE:-}"
   for folder in /usr/include /usr/local/include build/_deps/doctest/include build/_deps/doctest; do
     [ -z "$doctest" ] && [ -f "$folder/doctest/doctest.h" ] && doctest="$folder"
@@ -163,14 +169,15 @@ build_programs() {
   sources=(bench/gpu/*.cu)
   if [ -n "$doctest" ]; then
     [ "$doctest" = /usr/include ] || flags+=(-isystem "$doctest")
-    sources+=(tests/cuda/device/*.cu tests/cuda/device/*.cpp)
+    sources+=(tests/cuda/device/*.cu tests/cuda/device/*.cpp "${racecheck[@]}")
   else
     note "tests: not built, no doctest (set DOCTEST_INCLUDE)"
   fi
-  # On Hopper some programs are also built with the kernels of other GPUs.
-  if [ "$architecture" = 90a ]; then sources+=(bench/gpu/kernels.cu@mma bench/gpu/moa.cu@mma); fi
+  # On Hopper the kernels of other GPUs, too.
+  [ "$architecture" != 90a ] || sources+=(bench/gpu/kernels.cu@mma)
+  mkdir -p "$objects"
   rm -f "$build"/*.o "$build"/*.log "$build/failed"
-  local source program objects
+  local source program
   for source in "${sources[@]}"; do
     while [ "$(jobs -rp | wc -l)" -ge "${JOBS:-$(nproc)}" ]; do wait -n; done
     compile "$source" &
@@ -185,18 +192,23 @@ build_programs() {
   for folder in "$toolkit/lib64" "$toolkit/lib"; do
     [ -d "$folder" ] && paths+=(-Xlinker "-rpath,$folder")
   done
-  for program in ceilings kernels heads moa moa_64 moh moh_llama mh_moe; do
+  for program in ceilings kernels heads; do
     link "$program" "$(object "bench/gpu/$program.cu")"
   done
-  for program in kernels moa; do
-    if [ "$architecture" = 90a ]; then link "$program@mma" "$(object "bench/gpu/$program.cu@mma")"; fi
+  for program in "${units[@]}"; do
+    link "$program" "$(object "bench/gpu/$program.cu")"
+    link "$program.so" -shared "$(object "bench/gpu/$program.cu")"
   done
+  [ "$architecture" != 90a ] || link kernels@mma "$(object bench/gpu/kernels.cu@mma)"
   if [ -n "$doctest" ]; then
-    objects=()
+    tests=()
     for source in tests/cuda/device/*.cu tests/cuda/device/*.cpp; do
-      [ -f "$(object "$source")" ] && objects+=("$(object "$source")") # sources that do not compile are recorded above
+      [ -f "$(object "$source")" ] && tests+=("$(object "$source")") # sources that do not compile are recorded above
     done
-    link device "${objects[@]}"
+    link device "${tests[@]}"
+    tests=("$(object tests/cuda/device/main.cpp)")
+    for source in "${racecheck[@]}"; do tests+=("$(object "$source")"); done
+    link device@racecheck "${tests[@]}"
   fi
   cat "$build"/*.log >>"$out/build.log"
   rm -f "$build"/*.o
@@ -204,20 +216,34 @@ build_programs() {
 }
 object() { echo "$build/$(echo "${1/.cu/}" | tr / - | sed 's/\.cpp$//').o"; }
 compile() { # one source
-  local with=()
-  case "$1" in *@mma) with=(-DHEADMIX_CUDA_WARPGROUPS=0 '-DHEADMIX_BENCH_DEVICE="mma.sync"') ;; esac
-  timeout "${COMPILE_LIMIT:-280}" "$nvcc" "${flags[@]}" ${with[@]+"${with[@]}"} -c "${1%@*}" -o "$(object "$1")" \
-    >"$(object "$1").log" 2>&1 || echo "$1" >>"$build/failed"
+  local with=() kept
+  case "$1" in
+    *@mma) with=(-DHEADMIX_CUDA_WARPGROUPS=0 '-DHEADMIX_BENCH_DEVICE="mma.sync"') ;;
+    *@racecheck) with=(-DHEADMIX_CUDA_RACECHECK=1) ;;
+  esac
+  with+=("${flags[@]}")
+  kept="$objects/$({ echo "$release ${with[*]}"; "$nvcc" "${with[@]}" -E "${1%@*}" 2>/dev/null; } | sha256sum | cut -c1-32).o"
+  if [ ! -s "$kept" ]; then
+    timeout "${COMPILE_LIMIT:-$default_limit}" "$nvcc" "${with[@]}" -c "${1%@*}" -o "$kept.$$" \
+      >"$(object "$1").log" 2>&1 || { rm -f "$kept.$$"; echo "$1" >>"$build/failed"; return; }
+    mv "$kept.$$" "$kept"
+  fi
+  cp "$kept" "$(object "$1")"
 }
-link() { # program objects...
+link() { # program [-shared] objects...
   local program="$build/$1" object
   rm -f "$program"
   shift
-  for object; do [ -f "$object" ] || return; done # recorded above
+  for object; do [ "$object" = -shared ] || [ -f "$object" ] || return; done # recorded above
   "$nvcc" "$@" -o "$program" ${paths[@]+"${paths[@]}"} "${blas[@]}" >"$program.log" 2>&1 ||
-    { note "does not link: ${program##*/}: $(reason "$program.log")"; wrong=1; }
+    { note "does not link: ${program##*/}: $(reason "$program.log")"; wrong=1; return; }
+  strip "$program" 2>/dev/null || true
 }
-build="${BUILT:-$out/build}"
+build="${BUILT:-$out/build}" objects="${OBJECTS:-$out/objects}" default_limit=280
+[ "${ONLY:-}" != build ] || default_limit=0 # nobody waits for a machine without a GPU
+# Rows of layers, in the order of what they decide.
+units=(moh_llama attention moa mh_moe decode moh moa_64)
+racecheck=(tests/cuda/device/warpgroups.cu@racecheck)
 mkdir -p "$build"
 if [ -z "${BUILT:-}" ]; then
   say "build"
@@ -231,7 +257,16 @@ if [ ! -x "$build/ceilings" ]; then
   echo "bench/gpu.sh: the programs do not build; see $out/build.log"
   exit 1
 fi
-[ "${ONLY:-}" != build ] || exit $wrong
+if [ "${ONLY:-}" = build ]; then
+  tar --zstd --exclude='*.log' --exclude='*.cu' -C "$out" -cf "$out/build.tar.zst" build
+  bytes="$(stat -c %s "$out/build.tar.zst")"
+  echo "$out/build.tar.zst: $bytes bytes"
+  if [ "$bytes" -gt "${CARRY_LIMIT:-41943040}" ]; then
+    echo "bench/gpu.sh: the archive has $bytes bytes, expected at most ${CARRY_LIMIT:-41943040}"
+    wrong=1
+  fi
+  exit $wrong
+fi
 
 # ---- correctness before speed ----
 say "ceilings"
@@ -240,7 +275,7 @@ conclude "ceilings" ceilings $?
 mapfile -t ceilings < <(grep '^--' "$out/ceilings.log")
 
 # Each test runs in its own process, several at a time: a test that hangs or crashes does not stop the others.
-# apart <log> <what>: "passed" for each, or the reason.
+# apart <log> <what>: "passed" for each, or the reason; 1 if one failed.
 apart() {
   local log="$out/$1.log" what="$2" folder="$out/$1" n=0 name left=$((${LIMIT:-570} - SECONDS))
   mkdir -p "$folder"
@@ -260,19 +295,16 @@ apart() {
   wait
   sort "$folder/results" >"$log"
   ! grep -q ^FAILED "$log" && return
-  note "$what, each alone: $(grep -c ^passed "$log") of $n passed"
   grep ^FAILED "$log" | while read -r name; do note "$name"; done
+  return 1
 }
 if wanted tests; then
   say "tests"
   if [ -x "$build/device" ]; then
     step calibration 30 "$build/device" --test-case="*layouts*"
     must "the emulator's layouts against the device" calibration $?
-    step tests 120 "$build/device" --duration=true
-    status=$?
-    must "tests on the device" tests $status \
-      "$(grep -E '^\[doctest\] test cases' "$out/tests.log" | sed 's/.*cases: *//')"
-    [ $status -eq 0 ] || apart tests-apart "tests on the device"
+    apart tests "tests on the device"
+    must "tests on the device" tests $? "$(grep -c ^passed "$out/tests.log") of $(wc -l <"$out/tests.log")"
   else
     note "tests: not run, not built"
   fi
@@ -296,39 +328,38 @@ if wanted determinism; then
 fi
 
 # ---- speed ----
-for program in kernels heads; do
-  if wanted kernels && [ -x "$build/$program" ]; then
-    say "$program"
-    measure "$program" 60 "$build/$program" "${ceilings[@]}"
-    conclude "$program" "$program" $?
-  fi
-done
-for layer in moa moh mh_moe moa_64 moh_llama; do
-  if wanted layers && [ -x "$build/$layer" ]; then
-    say "layers, $layer"
-    measure "layers-$layer" 60 "$build/$layer" "${ceilings[@]}"
-    conclude "layers, $layer" "layers-$layer" $?
-  fi
-done
-if wanted torch; then
-  say "PyTorch"
-  if step torch-import 60 python3 -c 'import torch; assert torch.cuda.is_available()'; then
-    measure torch 170 python3 bench/gpu/baselines.py "${ceilings[@]}"
-    conclude "PyTorch baselines" torch $? "$(grep '^# ' "$out/torch.log" | cut -c3-)"
-  else
-    note "PyTorch baselines: not run, $(tail -n 1 "$out/torch-import.log" | cut -c1-160)"
-  fi
-fi
-# The kernels of other GPUs on Hopper show the gain of its own instructions.
-if wanted mma && [ "$architecture" = 90a ]; then
-  for program in kernels moa; do
-    [ -x "$build/$program@mma" ] || continue
-    say "$program, mma.sync"
-    measure "$program-mma" 60 "$build/$program@mma" "${ceilings[@]}"
-    conclude "$program, mma.sync" "$program-mma" $?
+if wanted pairs; then
+  say "layers, in turn"
+  libraries=()
+  for program in "${units[@]}"; do
+    [ -f "$build/$program.so" ] && libraries+=("$build/$program.so")
   done
+  if [ ${#libraries[@]} -eq 0 ]; then
+    note "layers: not run, not built"
+  elif step torch-import 60 python3 -c 'import torch; assert torch.cuda.is_available()'; then
+    measure pairs "${PAIRS_LIMIT:-200}" python3 bench/gpu/baselines.py "${ceilings[@]}" \
+      --seconds="$((${PAIRS_LIMIT:-200} - 10))" "${libraries[@]}"
+    conclude "layers, in turn with PyTorch's and each other" pairs $? "$(grep '^# ' "$out/pairs.log" | cut -c3-)"
+  else
+    note "PyTorch: not run, $(tail -n 1 "$out/torch-import.log" | cut -c1-160)"
+    for program in "${units[@]}"; do
+      [ -x "$build/$program" ] || continue
+      measure "layers-$program" 60 "$build/$program" --times "${ceilings[@]}"
+      conclude "layers, $program, alone" "layers-$program" $?
+    done
+  fi
 fi
-
+if wanted racecheck; then
+  say "racecheck"
+  if [ ! -x "$build/device@racecheck" ] || ! command -v compute-sanitizer >/dev/null; then
+    note "racecheck of products for warpgroups: not run, not built or not installed"
+  else
+    step racecheck 60 compute-sanitizer --tool racecheck --error-exitcode 1 "$build/device@racecheck" \
+      --test-case="*grouped_gemm*"
+    conclude "racecheck of products for warpgroups, all lanes arriving" racecheck $? \
+      "$(grep -E 'RACECHECK SUMMARY' "$out/racecheck.log" | tail -n 1 | tr -d '=')"
+  fi
+fi
 # ---- profiles ----
 if wanted ncu; then
   say "ncu"
@@ -351,11 +382,25 @@ if wanted ncu; then
   else
     profile kernels ncu-queries "queries: gather-GEMM" 'grouped_gemm'
     profile kernels ncu-attention "attention, causal" 'run<.*attention_(warpgroups|tensor)'
+    profile kernels ncu-router "router: logits, softmax and top-k" 'route_tensor'
     profile kernels ncu-key-gradient "backward: attention, causal" 'attention_key_gradient'
     profile kernels ncu-query-gradient "backward: attention, causal" 'attention_query_gradient'
     profile kernels ncu-sum "output: sum over the experts, in" 'grouped_(sum|gemm)'
-    profile kernels ncu-router "router: logits, softmax and top-k" 'route_tensor'
   fi
+fi
+
+for program in kernels heads; do
+  if wanted kernels && [ -x "$build/$program" ]; then
+    say "$program"
+    measure "$program" 60 "$build/$program" "${ceilings[@]}"
+    conclude "$program" "$program" $?
+  fi
+done
+# The kernels of other GPUs on Hopper show the gain of its own instructions.
+if wanted mma && [ "$architecture" = 90a ] && [ -x "$build/kernels@mma" ]; then
+  say "kernels, mma.sync"
+  measure kernels-mma 60 "$build/kernels@mma" "${ceilings[@]}"
+  conclude "kernels, mma.sync" kernels-mma $?
 fi
 
 # ---- slow checks last, so that a time limit drops them first ----

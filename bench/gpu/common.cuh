@@ -126,18 +126,20 @@ struct Subject {
   std::string over = {};  ///< the name of the compared row, of the same pass
   bool graph = false;
 };
+/// The fields of a row's subject, without braces.
+inline std::string fields_of(Subject const& what) {
+  return std::string("\"group\": ") + json_quoted(what.group) + ", \"name\": " + json_quoted(what.name) +
+         ", \"pass\": " + json_quoted(what.pass) + ", \"graph\": " + (what.graph ? "true" : "false") +
+         ", \"device\": " + json_quoted(device_name) + ", \"over\": " + json_quoted(what.over);
+}
 /// Prints a row, a line of JSON for table.cpp; gflop and megabytes may be 0. If buffers stay in the cache, the rate of
 /// a copy is no floor.
 inline void row(Subject const& what, double us, double gflop, double megabytes, Ceilings const& c) {
   bool const in_cache = cached(megabytes);
   double const compute = c.tflops > 0 ? gflop / c.tflops * 1e3 : 0;
   double const memory = c.tbytes > 0 && !in_cache ? megabytes / c.tbytes : 0, floor = std::max(compute, memory);
-  std::printf(
-      "{\"group\": %s, \"name\": %s, \"pass\": %s, \"graph\": %s, \"device\": %s, \"in_l2\": %s, \"over\": %s, "
-      "\"us\": %.2f, \"tflops\": %.1f, \"floor_us\": %.2f}\n",
-      json_quoted(what.group).c_str(), json_quoted(what.name).c_str(), json_quoted(what.pass).c_str(),
-      what.graph ? "true" : "false", json_quoted(device_name).c_str(), in_cache ? "true" : "false",
-      json_quoted(what.over).c_str(), us, gflop / us * 1e3, floor);
+  std::printf("{%s, \"in_l2\": %s, \"us\": %.2f, \"tflops\": %.1f, \"floor_us\": %.2f}\n", fields_of(what).c_str(),
+              in_cache ? "true" : "false", us, gflop / us * 1e3, floor);
   std::fflush(stdout);
 }
 

@@ -1,24 +1,26 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Layers in the GPU programs: with random parameters and inputs, call by call and as a CUDA graph.
+// Layers as rows: with random parameters and inputs, call by call and as a CUDA graph.
 
-#include <cstring>
-
-#include "common.cuh"
+#include "library.cuh"
 
 namespace bench {
 
 /// A layer over inputs of `width` columns. All parameters are random, since a router initialised to zero sends every
 /// token to the same experts.
-template <class Layer, Index width>
+template <class Layer, Index width, class Mode = headmix::training>
 struct Trial {
   Backend backend;
-  headmix::Module<Layer, Backend> layer;
+  headmix::Module<Layer, Backend, Mode> layer;
   Buffers<bfloat16> x, dy;
   headmix::batch batch;
 
-  explicit Trial(headmix::segments s)
-      : layer(1, backend), x(backend, s.rows, width), dy(backend, s.rows, width, 0.01F), batch(s) {
+  explicit Trial(headmix::segments s, Backend on = {})
+      : backend(on),
+        layer(headmix::uninitialized{}, backend),
+        x(backend, s.rows, width),
+        dy(backend, s.rows, width, 0.01F),
+        batch(s) {
     std::uint32_t seed = 100;
     for (auto const& p : layer.parameters()) {
       backend.for_each(p.value.size(), fill<bfloat16>{p.value.data, 0.05F, seed++});
@@ -34,34 +36,36 @@ struct Trial {
       layer.backward(dy(i));
     }
   }
+  void pass(bool both, int i) {
+    forward(i);
+    if (both) backward(i);
+  }
 };
 
-/// Rows of a layer, with the GFLOP of its forward pass in products and in attention. `over`: the compared layer.
+/// Rows of a layer, forward and with backward, call by call and as a graph, which always works on the first buffers;
+/// with the GFLOP of its forward pass in products and in attention. `over`: the compared layer. Rows that are prepared
+/// at the same time share one module.
 template <class Layer, Index width>
-void time_layer(std::string const& name, headmix::segments sizes, double products, double attention, Ceilings const& c,
-                std::string const& over = {}) {
-  // The backward pass counts two products for one forward product, and in attention five for two, however often a
-  // kernel repeats them.
-  double const gflop = products + attention, gflop_both = 3 * products + 3.5 * attention;
-  Trial<Layer, width> s(sizes);
-  cudaStream_t const stream = s.backend.queue().stream();
-  auto const both = [&](int i) {
-    s.forward(i);
-    s.backward(i);
-  };
-  both(0);  // one-time allocations cannot be captured
-  headmix::cuda_graph const forward(s.backend.queue(), [&] { s.forward(); });
-  headmix::cuda_graph const pass(s.backend.queue(), [&] { both(0); });
-  auto const time = [&](char const* which, bool graph, std::function<void(int)> const& f, int times, double all) {
-    row({"layer", which, name, over, graph}, median_us(stream, f, times), all, 0, c);
-  };
-  time(
-      "forward", false, [&](int i) { s.forward(i); }, 50, gflop);
-  time("forward and backward", false, both, 30, gflop_both);
-  time(
-      "forward", true, [&](int) { forward.launch(); }, 50, gflop);
-  time(
-      "forward and backward", true, [&](int) { pass.launch(); }, 30, gflop_both);
+void add_layer(std::vector<TimedRow>& rows, std::string const& name, headmix::segments sizes, double products,
+               double attention, std::string const& over = {}) {
+  using trial = Trial<Layer, width>;
+  auto const shared = std::make_shared<std::weak_ptr<trial>>();
+  for (bool const graph : {true, false}) {
+    for (bool const both : {false, true}) {
+      // The backward pass counts two products for one forward product, and in attention five for two, however often a
+      // kernel repeats them.
+      double const gflop = both ? 3 * products + 3.5 * attention : products + attention;
+      auto const prepare = [=](cudaStream_t stream) -> Work {
+        std::shared_ptr<trial> t = shared->lock();
+        if (!t) *shared = t = std::make_shared<trial>(sizes, Backend(Backend::queue_type(stream)));
+        t->pass(both, 0);  // one-time allocations cannot be captured
+        if (!graph) return [t, both](int i) { t->pass(both, i); };
+        auto const captured = std::make_shared<headmix::cuda_graph>(t->backend.queue(), [&] { t->pass(both, 0); });
+        return [t, captured](int) { captured->launch(); };
+      };
+      rows.push_back({{"layer", both ? "forward and backward" : "forward", name, over, graph}, gflop, 0, prepare});
+    }
+  }
 }
 
 /// All outputs of a pass, as bytes.
@@ -94,6 +98,5 @@ bool repeats(std::string const& name, headmix::segments sizes) {
   std::fflush(stdout);
   return same;
 }
-inline bool checks(int argc, char** argv) { return argc > 1 && std::strcmp(argv[1], "--check") == 0; }
 
 }  // namespace bench

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Whole layers: MH-MoE at the width of the published models, with real and with ternary weights, and the sparse mixture
-// of experts, over 4096 tokens, and MH-MoE over 65,536. Forward, and forward with backward; call by call and as a CUDA
-// graph. --check: instead, 20 passes that must agree bit by bit.
+// of experts, over 4096 tokens, and MH-MoE over 65,536, also the products of its experts alone.
 #include <array>
 #include <utility>
 
@@ -28,10 +27,10 @@ constexpr double expert_gflop(Index rows, Index width, Index e, Index chosen, In
 }
 
 template <class Weights>
-void time_heads(std::string const& name, Index rows, Ceilings const& c) {
-  double const projections = 2e-9 * static_cast<double>(rows * 2 * shape::d * shape::d);
-  double const experts = expert_gflop(rows, shape::d, shape::experts, shape::k, shape::hidden);
-  time_layer<shape::Heads<Weights>, shape::d>(name, headmix::uniform(1, rows), projections + experts, 0, c);
+void add_heads(std::vector<TimedRow>& rows, std::string const& name, Index tokens) {
+  double const projections = 2e-9 * static_cast<double>(tokens * 2 * shape::d * shape::d);
+  double const experts = expert_gflop(tokens, shape::d, shape::experts, shape::k, shape::hidden);
+  add_layer<shape::Heads<Weights>, shape::d>(rows, name, headmix::uniform(1, tokens), projections + experts, 0);
 }
 /// The expert of a slot.
 struct choose {
@@ -49,80 +48,122 @@ auto swiglu(view<float const> gate, U const& u, V const& v) {
   using hidden = tree_node<float, ops::multiply, U, tree_node<float, ops::silu, V>>;
   return tree_node<float, ops::multiply, tree_leaf<float, false, true>, hidden>{{gate}, {u, {v}}};
 }
-/// The hidden layer of the experts for the tokens of the large layer: in one kernel and in three.
-void time_hidden(Ceilings const& c) {
-  if constexpr (headmix::FusedExperts<Backend>) {
-    constexpr Index rows = shape::many_tokens * shape::split, slots = rows * shape::k, width = shape::d / shape::split;
-    Backend backend;
-    Buffers<bfloat16> const x(backend, rows, width), up(backend, slots, shape::hidden),
-        gate(backend, slots, shape::hidden), y(backend, slots, shape::hidden),
-        w(backend, 2 * shape::experts, width, shape::hidden, 0.05F);
-    Buffers<float> const weight(backend, slots, 1);
-    Buffers<headmix::Int> const index(backend, rows, shape::k), perm(backend, 1, slots),
-        offsets(backend, 1, shape::experts + 1);
-    auto const constant = [](auto v) { return view<std::remove_pointer_t<decltype(v.data)> const>(v); };
+/// The buffers of the experts for the tokens of the large layer.
+struct Parts {
+  static constexpr Index rows = shape::many_tokens * shape::split, slots = rows * shape::k,
+                         width = shape::d / shape::split;
+  Backend backend;
+  Buffers<bfloat16> x{backend, rows, width}, up{backend, slots, shape::hidden}, gate{backend, slots, shape::hidden},
+      hidden{backend, slots, shape::hidden}, y{backend, rows, width},
+      d_w{backend, shape::experts, width, shape::hidden}, w{backend, 2 * shape::experts, width, shape::hidden, 0.05F},
+      w_down{backend, shape::experts, shape::hidden, width, 0.05F};
+  Buffers<float> weight{backend, slots, 1};
+  Buffers<headmix::Int> index{backend, rows, shape::k}, perm{backend, 1, slots},
+      offsets{backend, 1, shape::experts + 1};
+  headmix::cuda_kernels::memory scratch{0};
+
+  explicit Parts(cudaStream_t stream) : backend(Backend::queue_type(stream)) {
     for (int i = 0; i < 3; ++i) {
       backend.for_each(slots, choose{index(i).data});
       backend.sort_by_expert(perm(i), offsets(i), constant(index(i)), headmix::uniform(1, rows));
     }
-    auto const stack = [&](int i, Index first) {
-      return view<bfloat16 const>(w(i)[first].data, shape::experts, width, shape::hidden);
-    };
-    double const gflop = 4e-9 * static_cast<double>(slots * width * shape::hidden);
-    auto const time = [&](char const* how, Index written, std::function<void(int)> const& f) {
-      double const megabytes = x.megabytes() + w.megabytes() + static_cast<double>(written) * y.megabytes();
-      row({"kernel", "", std::string("MH-MoE's hidden layer, 65536 tokens: ") + how},
-          median_us(backend.queue().stream(), f), gflop, megabytes, c);
-    };
-    auto const in_one = [&](bool wanted) {
-      return [&, wanted](int i) {
-        using headmix::tree_product;
-        auto const none = view<bfloat16>(nullptr, slots, shape::hidden);
-        backend.grouped_gemm_map(y(i), swiglu(constant(weight(i)), tree_product<0>{}, tree_product<1>{}),
-                                 std::array{wanted ? up(i) : none, wanted ? gate(i) : none}, constant(x(i)),
-                                 std::array{stack(i, 0), stack(i, shape::experts)}, constant(perm(i)),
-                                 constant(offsets(i)), shape::k, {});
-      };
-    };
-    time("one kernel", 3, in_one(true));
-    time("one kernel, inference", 1, in_one(false));
-    time("two products and a map", 3, [&](int i) {
-      for (auto const& [to, first] : {std::pair(up(i), Index{0}), std::pair(gate(i), shape::experts)}) {
-        backend.grouped_gemm(to, constant(x(i)), stack(i, first), constant(perm(i)), constant(offsets(i)), shape::k,
-                             {});
-      }
-      using leaf = headmix::tree_leaf<bfloat16, false, false>;
-      backend.map(y(i), swiglu(constant(weight(i)), leaf{constant(up(i))}, leaf{constant(gate(i))}), false);
-    });
   }
+  template <class T>
+  static view<T const> constant(view<T> v) {
+    return v;
+  }
+  [[nodiscard]] view<bfloat16 const> stack(int i, Index first) const {
+    return {w(i)[first].data, shape::experts, width, shape::hidden};
+  }
+  std::span<std::byte> with(std::size_t bytes) {
+    if (scratch.bytes().size() < bytes) scratch = headmix::cuda_kernels::memory(bytes);
+    return scratch.bytes();
+  }
+  /// gate u silu(v) of the products u and v; both are stored too, for the backward pass, if wanted.
+  void hidden_layer(int i, bool store) {
+    if constexpr (headmix::FusedExperts<Backend>) {
+      using headmix::tree_product;
+      auto const none = view<bfloat16>(nullptr, slots, shape::hidden);
+      backend.grouped_gemm_map(hidden(i), swiglu(constant(weight(i)), tree_product<0>{}, tree_product<1>{}),
+                               std::array{store ? up(i) : none, store ? gate(i) : none}, constant(x(i)),
+                               std::array{stack(i, 0), stack(i, shape::experts)}, constant(perm(i)),
+                               constant(offsets(i)), shape::k, {});
+    }
+  }
+  void hidden_in_three(int i) {
+    for (auto const& [to, first] : {std::pair(up(i), Index{0}), std::pair(gate(i), shape::experts)}) {
+      backend.grouped_gemm(to, constant(x(i)), stack(i, first), constant(perm(i)), constant(offsets(i)), shape::k, {});
+    }
+    using leaf = headmix::tree_leaf<bfloat16, false, false>;
+    backend.map(hidden(i), swiglu(constant(weight(i)), leaf{constant(up(i))}, leaf{constant(gate(i))}), false);
+  }
+  void down(int i) {
+    auto const from = constant(hidden(i)), weights = constant(w_down(i));
+    backend.grouped_sum(y(i), from, weights, constant(perm(i)), constant(offsets(i)), shape::k, false,
+                        with(backend.grouped_sum_scratch(y(i), from, weights)));
+  }
+  void hidden_gradient(int i) {  // of the product with W_down
+    backend.grouped_gemm(
+        hidden(i), constant(y(i)), constant(w_down(i)).transposed(), constant(perm(i)), constant(offsets(i)), shape::k,
+        with(backend.grouped_gemm_scratch(hidden(i), constant(y(i)), constant(w_down(i)).transposed())));
+  }
+  void weight_gradient(int i) {
+    auto const right = constant(up(i));
+    backend.grouped_outer(d_w(i), constant(x(i)), right, constant(perm(i)), constant(offsets(i)), shape::k, 1, false,
+                          with(backend.grouped_outer_scratch(d_w(i), constant(x(i)), right)));
+  }
+};
+void add_parts(std::vector<TimedRow>& rows) {
+  auto const shared = std::make_shared<std::weak_ptr<Parts>>();
+  double const product = 2e-9 * static_cast<double>(Parts::slots * Parts::width * shape::hidden);
+  double const x_mb = 2e-6 * static_cast<double>(Parts::rows * Parts::width),
+               slots_mb = 2e-6 * static_cast<double>(Parts::slots * shape::hidden),
+               w_mb = 2e-6 * static_cast<double>(shape::experts * Parts::width * shape::hidden);
+  auto const add = [&](char const* what, double products, double megabytes, std::function<void(Parts&, int)> f) {
+    rows.push_back({{"kernel", "", std::string("MH-MoE's experts, 65536 tokens: ") + what},
+                    products * product,
+                    megabytes,
+                    [=](cudaStream_t stream) -> Work {
+                      std::shared_ptr<Parts> p = shared->lock();
+                      if (!p) *shared = p = std::make_shared<Parts>(stream);
+                      return [p, f](int i) { f(*p, i); };
+                    }});
+  };
+  if constexpr (headmix::FusedExperts<Backend>) {
+    add("hidden layer", 2, x_mb + 2 * w_mb + 3 * slots_mb, [](Parts& p, int i) { p.hidden_layer(i, true); });
+    add("hidden layer, inference", 2, x_mb + 2 * w_mb + slots_mb, [](Parts& p, int i) { p.hidden_layer(i, false); });
+  }
+  add("hidden layer as two products and a map", 2, x_mb + 2 * w_mb + 3 * slots_mb,
+      [](Parts& p, int i) { p.hidden_in_three(i); });
+  add("W_down and the sum over slots", 1, slots_mb + w_mb + x_mb, [](Parts& p, int i) { p.down(i); });
+  add("gradient of the hidden layer", 1, x_mb + w_mb + slots_mb, [](Parts& p, int i) { p.hidden_gradient(i); });
+  add("gradient of W_up", 1, x_mb + slots_mb + w_mb, [](Parts& p, int i) { p.weight_gradient(i); });
 }
 template <Index E>
-void time_sparse(Ceilings const& c) {
-  time_layer<Sparse<E>, sparse_d>("MoE 2 of " + std::to_string(E) + " x 1024", headmix::uniform(1, tokens),
-                                  expert_gflop(tokens, sparse_d, E, sparse_k, sparse_hidden), 0, c);
+void add_sparse(std::vector<TimedRow>& rows) {
+  add_layer<Sparse<E>, sparse_d>(rows, "MoE 2 of " + std::to_string(E) + " x 1024", headmix::uniform(1, tokens),
+                                 expert_gflop(tokens, sparse_d, E, sparse_k, sparse_hidden), 0);
 }
+
 }  // namespace
 
-int main(int argc, char** argv) {
+std::vector<TimedRow> bench::timed_rows() {
   using headmix::weights::real, headmix::weights::ternary;
-  try {
-    if (checks(argc, argv)) {
-      bool ok = repeats<shape::Heads<real>, shape::d>("MH-MoE", headmix::uniform(1, tokens));
-      ok &= repeats<shape::Heads<ternary, headmix::capacity<1>>, shape::d>("MH-MoE, ternary, a capacity",
-                                                                           headmix::uniform(1, 1777));
-      return ok ? 0 : 1;
-    }
-    Ceilings const c = ceilings_of(argc, argv);
-    time_heads<real>("MH-MoE 3 of 96 x 512", tokens, c);
-    time_heads<real>(shape::name_of_many(), shape::many_tokens, c);
-    time_hidden(c);
-    time_heads<ternary>("MH-MoE 3 of 96 x 512, ternary", tokens, c);
-    time_sparse<8>(c);
-    time_sparse<16>(c);
-    time_sparse<32>(c);
-    time_sparse<128>(c);
-  } catch (headmix::Error const& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return 1;
-  }
+  std::vector<TimedRow> rows;
+  add_heads<real>(rows, shape::name_of_many(), shape::many_tokens);
+  add_heads<real>(rows, "MH-MoE 3 of 96 x 512", tokens);
+  add_parts(rows);
+  add_heads<ternary>(rows, "MH-MoE 3 of 96 x 512, ternary", tokens);
+  add_sparse<8>(rows);
+  add_sparse<16>(rows);
+  add_sparse<32>(rows);
+  add_sparse<128>(rows);
+  return rows;
+}
+bool bench::passes_repeat() {
+  using headmix::weights::real, headmix::weights::ternary;
+  bool ok = repeats<shape::Heads<real>, shape::d>("MH-MoE", headmix::uniform(1, tokens));
+  ok &= repeats<shape::Heads<ternary, headmix::capacity<1>>, shape::d>("MH-MoE, ternary, a capacity",
+                                                                       headmix::uniform(1, 1777));
+  return ok;
 }

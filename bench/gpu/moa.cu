@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
 #include "moa.cuh"
 
-int main(int argc, char** argv) { return bench::moa_program<bench::shape_a>(argc, argv); }
+std::vector<bench::TimedRow> bench::timed_rows() { return moa_rows<shape_a>(); }
+bool bench::passes_repeat() { return moa_repeats<shape_a>(); }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
 #include "moa.cuh"
 
-int main(int argc, char** argv) { return bench::moa_program<bench::moa_shape<64>>(argc, argv); }
+std::vector<bench::TimedRow> bench::timed_rows() { return moa_rows<moa_shape<64>>(); }
+bool bench::passes_repeat() { return moa_repeats<moa_shape<64>>(); }

@@ -45,23 +45,22 @@ struct moa_shape {
 };
 using shape_a = moa_shape<128>;
 
-/// The attention of an 8B LLaMA 3, and MoH with its own router in its place; one sequence.
+/// The attention of an 8B LLaMA 3, and MoH with its own router in its place.
 struct llama_shape {
-  static constexpr Index d = 4096, h = 128, heads = 32, groups = 8, lengths[] = {2048, 8192};
+  static constexpr Index d = 4096, h = 128, heads = 32, groups = 8;
   using Dense = headmix::MultiHead<d, heads, h, headmix::causal, headmix::kv_heads<groups>>;
   /// `shared` heads always, and 8 of the others.
   template <Index shared, class... Options>
   using Mixture = headmix::Moh<d, h, headmix::TwoStage<shared, heads - shared, 8>, headmix::causal,
                                headmix::kv_heads<groups>, Options...>;
 
-  static std::string dense_name(Index length) {
-    return "grouped-query 32/8 x 128, " + std::to_string(length) + " tokens";
+  static std::string at(Index sequences, Index length) {
+    return "32/8 x 128, " + (sequences == 1 ? "" : std::to_string(sequences) + " x ") + std::to_string(length) +
+           " tokens";
   }
-  static std::string mixture_name(Index active, Index length) {
-    return "MoH " + std::to_string(active) + " of 32/8 x 128, " + std::to_string(length) + " tokens";
-  }
-  static std::string dense_mixture_name(Index active, Index length) {
-    return mixture_name(active, length) + ", dense projections";
+  static std::string dense_name(Index sequences, Index length) { return "grouped-query " + at(sequences, length); }
+  static std::string mixture_name(Index active, Index sequences, Index length) {
+    return "MoH " + std::to_string(active) + " of " + at(sequences, length);
   }
 };
 

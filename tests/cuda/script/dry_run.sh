@@ -20,14 +20,17 @@ tool nvcc <<'TOOL'
 while [ $# -gt 0 ]; do
   case "$1" in
     --version) echo "Cuda compilation tools, release 13.0, V13.0.88"; exit 0 ;;
-    -E) exit 0 ;;
+    -E) preprocess=1 ;;
     -c) source="$2"; shift ;;
     -o) target="$2"; shift ;;
+    *.cu | *.cpp) given="$1" ;;
   esac
   shift
 done
+[ -z "${preprocess:-}" ] || { echo "text of ${given:-}"; exit 0; }
 if [ -n "${source:-}" ]; then
   case "$source" in *"${BROKEN:-nothing}"*) echo "$source: error: broken on purpose"; exit 1 ;; esac
+  echo "$source" >>"${COMPILED:-/dev/null}"
   echo object >"$target"
   exit 0
 fi
@@ -45,37 +48,24 @@ case "$name" in
       *--list-test-cases*) printf '[doctest] listing all test case names\n=====\nsound, and quick\nunsound\n=====\n'; exit 0 ;;
       *"--test-case=sound\\, and quick"* | *layouts*) exit 0 ;;
     esac
-    echo "a.cpp:1: ERROR: CHECK( broken ) is NOT correct!"
-    echo "[doctest] test cases: 3 | 2 passed | 1 failed"
+    [ "${DEVICE_STATUS:-0}" = 0 ] || echo "a.cpp:1: ERROR: CHECK( broken ) is NOT correct!"
     exit "${DEVICE_STATUS:-0}" ;;
-  moa_64)
-    [ "${1:-}" = --check ] || {
-      row layer "MoA 8 of 32 x 64, causal, T=8192" 400 "$forward"
-      row layer "MoA 8 of 32 x 64, causal, T=8192" 300 "$graph"
-    } ;;
-  moh_llama)
-    [ "${1:-}" = --check ] || {
-      row layer "grouped-query 32/8 x 128, 8192 tokens" 120 "$forward"
-      row layer "MoH 24 of 32/8 x 128, 8192 tokens" 90 "$forward, \"over\": \"grouped-query 32/8 x 128, 8192 tokens\""
-    } ;;
-  moa@mma) row row moa@mma 20; row layer MoA 1200 "$graph, \"device\": \"mma.sync\"" ;;
-  moa) [ "${1:-}" = --check ] || { row layer MoA 900 "$forward"; row layer MoA 880 "$graph"; } ;;
-  kernels) [ "${1:-}" = --check ] || { row row kernels 20; row kernel "attention, causal" 50; } ;;
-  *) [ "${1:-}" = --check ] || row row "$name" 20 ;;
+  kernels) row row kernels 20; row kernel "attention, causal" 50 ;;
+  moa | moa_64 | moh | moh_llama | mh_moe | attention | decode)
+    [ "${1:-}" != --times ] || { row layer "$name alone" 30 "$graph"; exit 0; } ;;
+  *) row row "$name" 20 ;;
 esac
 PROGRAM
 chmod +x "$target"
 TOOL
 tool python3 <<'TOOL'
 #!/bin/sh
-row() { printf '{"group": "torch", "name": "%s", "pass": "forward", "graph": %s, "us": %s, "of": [%s]}\n' "$1" "$2" "$3" "$4"; }
-case "$1" in
-  *baselines.py)
+case "$*" in
+  *"import torch"*) exit "${NO_TORCH:-0}" ;;
+  *baselines.py*moh_llama.so*attention.so*moa.so*)
     echo "# PyTorch 2.11"
-    row "attention alone, causal, cuDNN" false 25 '"attention, causal"'
-    row "dense 8 x 64, causal, T=8192, cuDNN" false 200 '"MoA 8 of 32 x 64, causal, T=8192", "nothing"'
-    row "dense 8 x 64, causal, T=8192, cuDNN" true 200 '"MoA 8 of 32 x 64, causal, T=8192", "nothing"'
-    row "grouped-query 32/8 x 128, 8192 tokens, cuDNN" false 100 '"MoH 24 of 32/8 x 128, 8192 tokens"' ;;
+    echo '{"group": "pair", "name": "MoH 24", "pass": "forward", "graph": true, "us": 90, "tflops": 1, "beside": "dense", "beside_us": 100, "ratio": 0.9, "low": 0.89, "high": 0.91, "mhz": 1700}'
+    echo '{"group": "torch", "name": "no counterpart", "pass": "forward", "graph": true, "us": 25}' ;;
 esac
 TOOL
 tool ncu <<'TOOL'
@@ -98,17 +88,17 @@ has() { grep -q -- "$1" "$table" || fail "the table lacks: $1" "$table"; }
 lacks() { ! grep -q -- "$1" "$table" || fail "the table has: $1" "$table"; }
 
 run all 0
-for row in ceilings: '| ceiling | copy | 10.0 | 1 | 10.0 | 1.00 |' 'layouts against the device: passed' 'tests on the device: passed' \
-  'bit by bit: passed' '| row | kernels | 20' '| row | heads | 20' '| layer | MoA, forward | 900' \
-  '| row | moh | 20' '| row | mh_moe | 20' '| layer | MoA, forward, graph, mma.sync | 1200' \
-  '| MoA 8 of 32 x 64, causal, T=8192, forward, over dense 8 x 64, causal, T=8192, cuDNN | 2.00 | 1.50 |' \
-  '| MoH 24 of 32/8 x 128, 8192 tokens, forward, over grouped-query 32/8 x 128, 8192 tokens, cuDNN | 0.90 | - |' \
-  '| MoH 24 of 32/8 x 128, 8192 tokens, forward, over grouped-query 32/8 x 128, 8192 tokens | 0.75 | - |' \
-  '| attention, causal, forward, over attention alone, causal, cuDNN | 2.00 | - |' \
-  '| torch | attention alone, causal, cuDNN, forward | 25.0' 'PyTorch 2.11' 'ncu, queries' 'memcheck: passed' 'racecheck: passed' \
-  '| row | kernels@mma | 20' '| row | moa@mma | 20'; do
+for row in ceilings: '| ceiling | copy | 10.0 | 1 | 10.0 | 1.00 | - |' 'layouts against the device: passed' \
+  'tests on the device: passed, 2 of 2' 'bit by bit: passed' '| row | kernels | 20' '| row | heads | 20' \
+  '| MoH 24, forward | 90.0 | 1 | - | dense | 100.0 | \*\*0.900\*\* (0.890, 0.910) | 1700 |' \
+  '| torch | no counterpart, forward, graph | 25.0' 'PyTorch 2.11' 'ncu, queries' 'memcheck: passed' 'racecheck: passed' \
+  'all lanes arriving: passed' '| row | kernels@mma | 20'; do
   has "$row"
 done
+lacks alone
+NO_TORCH=1 run no_torch 0
+has 'PyTorch: not run'
+has '| layer | moh_llama alone, forward, graph | 30.0'
 echo '{"name": "of no group"}' >"$folder/bad.jsonl"
 "$folder/all/build/table" "$folder/bad.jsonl" 2>"$folder/bad.err" && fail "bad.jsonl: a row without a group is taken"
 grep -q 'bad.jsonl:1: expected a row with group and name' "$folder/bad.err" || fail "bad.jsonl" "$folder/bad.err"
@@ -123,17 +113,30 @@ has 'does not compile: tests/cuda/device/moh.cu'
 has 'tests on the device: passed'
 
 DEVICE_STATUS=1 run failed_test 1
-has 'tests on the device: FAILED'
-has '| row | mh_moe | 20'
-has 'tests on the device, each alone: 1 of 2 passed'
+has 'tests on the device: FAILED (1), 1 of 2'
+has '| MoH 24, forward | 90.0'
 has 'FAILED (1): unsound: a.cpp:1: ERROR: CHECK( broken )'
 
 # Programs that another machine made, which has no GPU.
-rm -rf "$folder/elsewhere"
-PATH="$folder/tools:$PATH" DOCTEST_INCLUDE="$folder/doctest" ONLY=build CAPABILITY=9.0 "$script" "$folder/elsewhere" \
-  >"$folder/elsewhere.out" 2>&1 || fail "ONLY=build: exit status $?" "$folder/elsewhere.out"
+build() { # <name> <expected exit status>
+  local status=0
+  PATH="$folder/tools:$PATH" DOCTEST_INCLUDE="$folder/doctest" ONLY=build CAPABILITY=9.0 OBJECTS="$folder/objects" \
+    COMPILED="$folder/$1.compiled" "$script" "$folder/$1" >"$folder/$1.out" 2>&1 || status=$?
+  [ "$status" -eq "$2" ] || fail "ONLY=build, $1: expected exit status $2, found $status" "$folder/$1.out"
+}
+rm -rf "$folder/elsewhere" "$folder/objects"
+build elsewhere 0
+grep -q bench/gpu/moh_llama.cu "$folder/elsewhere.compiled" || fail "ONLY=build: moh_llama.cu is not compiled"
+tar -tf "$folder/elsewhere/build.tar.zst" | grep -q build/attention.so || fail "build.tar.zst has no attention.so"
+build again 0 # from the objects of the first time
+[ ! -s "$folder/again.compiled" ] || fail "a second build compiles again" "$folder/again.compiled"
+CARRY_LIMIT=100 build large 1
+grep -q 'the archive has .* bytes, expected at most 100' "$folder/large.out" || fail "large: no message" "$folder/large.out"
+rm -r "$folder/objects"
+BROKEN=bench/gpu/heads build missing 1
 BROKEN=bench BUILT="$folder/elsewhere/build" run built 0
 has '| row | kernels@mma | 20'
+has '| MoH 24, forward | 90.0'
 has 'tests on the device: passed'
 lacks 'built for'
 
