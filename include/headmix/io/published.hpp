@@ -138,12 +138,76 @@ using enum tensor_name::piece;
           {"b_v", "v_proj.bias"}};
 }
 
+/// An encoder-decoder of MoA's code, a fork of fairseq's transformer, by names of parameters:
+/// - W_e, W_s and W_lm [vocabulary, d]: the embeddings of the decoder and of the encoder, and the logits y W_lm^T.
+/// Where
+///   they are one table, it is W_e, with `.ignoring("encoder.embed_tokens.weight decoder.output_projection.weight")`;
+/// - encoder.* and decoder.*, repeated layers, with self_gain, self_bias, ffn_gain, ffn_bias and, of the decoder,
+///   cross_gain and cross_bias of the LayerNorms, `self` and `cross` of moa_attention(), and W_1, b_1, W_2 and b_2 of
+///   the feed-forward network `ffn`;
+/// - encoder_gain, encoder_bias, decoder_gain and decoder_bias of the last LayerNorms, if the model has them.
+///
+/// The position vectors are sines. The code stores the feed-forward networks twice; the second copies are not read.
+[[nodiscard]] inline TensorNames moa() {
+  auto const norm = [](std::string_view parameters, std::string_view tensors) {
+    std::string const of(parameters), in(tensors);
+    return TensorNames(std::vector<tensor_name>{{of + "_gain", in + ".weight"}, {of + "_bias", in + ".bias"}});
+  };
+  TensorNames const block =
+      moa_attention().below("self_attn.").into("self") + norm("self", "self_attn_layer_norm") +
+      norm("ffn", "final_layer_norm") +
+      TensorNames{{"W_1", "fc1.weight"}, {"b_1", "fc1.bias"}, {"W_2", "fc2.weight"}, {"b_2", "fc2.bias"}}.into("ffn");
+  TensorNames const cross =
+      moa_attention().below("encoder_attn.").into("cross") + norm("cross", "encoder_attn_layer_norm");
+  return (TensorNames{{"W_e", "decoder.embed_tokens.weight", in_out},
+                      {"W_s", "encoder.embed_tokens.weight", in_out},
+                      {"W_lm", "decoder.output_projection.weight", in_out}} +
+          norm("encoder", "encoder.layer_norm") + norm("decoder", "decoder.layer_norm") +
+          block.below("encoder.layers.*.").into("encoder.*") +
+          (block + cross).below("decoder.layers.*.").into("decoder.*"))
+      .ignoring("*.ffd.* *.version *.embed_positions.*");
+}
+
 /// Mixture of MH-MoE's code: MhMoe<d, h, SoftmaxTopK<E, k, gating::raw, loss::first_choice_balance>,
-/// FeedForward<hidden>, head_bias, merge_bias>; without head and merge layers (h = 1) Smoe.
+/// FeedForward<hidden>, head_bias, merge_bias>, with feed_forward_bias if the model has biases; without head and merge
+/// layers (h = 1) Smoe.
 [[nodiscard]] inline TensorNames mh_moe() {
-  return {{"W_head", "multi_heads.weight"},   {"b_head", "multi_heads.bias"},    {"W_merge", "out_proj.weight"},
-          {"b_merge", "out_proj.bias"},       {"W_g", "gate.wg.weight"},         {"W_up", "experts.*.fc1.weight"},
-          {"W_gate", "experts.*.fc3.weight"}, {"W_down", "experts.*.fc2.weight"}};
+  return {{"W_head", "multi_heads.weight"},
+          {"b_head", "multi_heads.bias"},
+          {"W_merge", "out_proj.weight"},
+          {"b_merge", "out_proj.bias"},
+          {"W_g", "gate.wg.weight"},
+          {"W_up", "experts.*.fc1.weight"},
+          {"b_up", "experts.*.fc1.bias", out_in, row},
+          {"W_gate", "experts.*.fc3.weight"},
+          {"b_gate", "experts.*.fc3.bias", out_in, row},
+          {"W_down", "experts.*.fc2.weight"},
+          {"b_down", "experts.*.fc2.bias", out_in, row}};
+}
+
+/// A decoder of MH-MoE's code, torchscale's, in which every layer has a mixture (moe_freq 1) and its normalisations
+/// come first, by names of parameters:
+/// - W_e [vocabulary, d], and W_lm [vocabulary, d] of the logits y W_lm^T, unless they are y W_e^T; gain and bias of
+/// the
+///   last LayerNorm;
+/// - blocks.*, a repeated layer, with attn_gain, attn_bias, ffn_gain and ffn_bias of the LayerNorms, `attn` with W_q,
+///   W_k, W_v, W_o and their biases, and `ffn` of mh_moe().
+///
+/// A LayerNorm inside attention or experts (subln) is another model.
+[[nodiscard]] inline TensorNames mh_moe_decoder() {
+  TensorNames const attention = {{"W_q", "q_proj.weight"},   {"W_k", "k_proj.weight"}, {"W_v", "v_proj.weight"},
+                                 {"b_q", "q_proj.bias"},     {"b_k", "k_proj.bias"},   {"b_v", "v_proj.bias"},
+                                 {"W_o", "out_proj.weight"}, {"b_o", "out_proj.bias"}};
+  TensorNames const block = TensorNames{{"attn_gain", "self_attn_layer_norm.weight"},
+                                        {"attn_bias", "self_attn_layer_norm.bias"},
+                                        {"ffn_gain", "final_layer_norm.weight"},
+                                        {"ffn_bias", "final_layer_norm.bias"}} +
+                            attention.below("self_attn.").into("attn") + mh_moe().below("moe_layer.").into("ffn");
+  return TensorNames{{"W_e", "decoder.embed_tokens.weight", in_out},
+                     {"W_lm", "decoder.output_projection.weight", in_out},
+                     {"gain", "decoder.layer_norm.weight"},
+                     {"bias", "decoder.layer_norm.bias"}} +
+         block.below("decoder.layers.*.").into("blocks.*");
 }
 
 }  // namespace headmix::published
