@@ -109,6 +109,7 @@ inline std::map<std::string, std::string> files_in(std::string const& folder) {
 
 inline bool has(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
 
+#ifdef HEADMIX_LM
 /// A folder with a text and a report of headmix-lm, and a model too small to be of use.
 struct Training {
   [[nodiscard]] std::vector<std::string> arguments(long steps, std::vector<std::string> const& more = {}) const {
@@ -151,6 +152,7 @@ struct Training {
   Folder folder;
   std::string report = folder / "report";
 };
+#endif
 
 /// The last line of stdout, which must contain the results.
 inline std::string json_line(Ended const& ended) {

@@ -205,6 +205,21 @@ TEST_CASE("json: skipping checks what it skips") {
   }
 }
 
+TEST_CASE("json: the text of a value, and null") {
+  std::string found;
+  read(R"({"a": [1, {"b":"]"}] , "c":null, "d": 1e3})", [&](JsonReader& json) {
+    json.object([&](std::string const&) { found += message(json.null() ? "-" : json.value(), ";"); });
+    return 0;
+  });
+  CHECK(found == R"([1, {"b":"]"}];-;1e3;)");
+  CHECK_THROWS_WITH_AS(read("[nul]",
+                            [](JsonReader& json) {
+                              json.array([&] { static_cast<void>(json.null() ? "" : json.value()); });
+                              return 0;
+                            }),
+                       "headmix: t: [0]: expected a value, found \"nul\" (byte 1 of the JSON text)", Error);
+}
+
 TEST_CASE("json: nesting ends at 64 levels") {
   auto const nested = [](std::string const& open, std::string const& close, int n) {
     std::string text;

@@ -113,6 +113,21 @@ class JsonReader {
     return text == "true";
   }
 
+  /// Reads null. False, with nothing read, where another value follows.
+  [[nodiscard]] bool null() {
+    bool const found = next_word() == "null";
+    if (found) at_ += 4;
+    return found;
+  }
+
+  /// Checks any value and returns its text.
+  [[nodiscard]] std::string_view value() {
+    space();
+    std::size_t const begin = at_;
+    skip();
+    return text_.substr(begin, at_ - begin);
+  }
+
   /// Checks and skips any value.
   void skip() {
     auto const text = next_word();
