@@ -12,12 +12,14 @@ LIBRARY: rows of headmix, linked from bench/gpu/*.cu. --seconds: no row begins l
 import contextlib
 import ctypes
 import json
+import os
 import statistics
 import sys
 import time
 
 only_list = "--list" in sys.argv
 if not only_list:
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # deterministic products ask for it; PyTorch's default
     import torch
     import torch.nn.functional as F
     from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -213,13 +215,19 @@ def row(name, backward, of, gflop, make):
     torch.cuda.empty_cache()
 
 
-def beside_ours():
-    """Rows of headmix in turn with the rows of headmix that they name."""
+beside = set()  # rows of headmix, by library and number, that had their turns with another
+
+
+def beside_ours(text):
+    """Rows of headmix with this text in their names in turn with the rows of headmix that they name."""
     for lib in libraries:
         for r in lib.rows:
             other = ours(r["over"], r["pass"]) if r["over"] else None
-            if other is None or ours(r["name"], r["pass"])[1] is not r or not may_begin(r["name"]):
+            if other is None or ours(r["name"], r["pass"])[1] is not r or (id(lib), r["n"]) in beside:
                 continue
+            if text not in r["name"] or not may_begin(r["name"]):
+                continue
+            beside.add((id(lib), r["n"]))
             their_lib, theirs = other
 
             @contextlib.contextmanager
@@ -401,13 +409,14 @@ def deterministic(make):
     """make() with PyTorch's deterministic algorithms."""
 
     def made():
-        torch.use_deterministic_algorithms(True)
         f = make()
 
         def chosen(i):
             torch.use_deterministic_algorithms(True)
-            f(i)
-            torch.use_deterministic_algorithms(False)
+            try:
+                f(i)
+            finally:
+                torch.use_deterministic_algorithms(False)
 
         return chosen
 
@@ -536,10 +545,11 @@ def main():
         backends = {"cuDNN": SDPBackend.CUDNN_ATTENTION, "flash": SDPBackend.FLASH_ATTENTION}
     cudnn = backends["cuDNN"]
     # What decides most comes first, so that a time limit drops the rest. FlexAttention compiles for long.
-    beside_ours()
+    beside_ours("32/8 x 128")
     grouped_query_layers(cudnn)
     moa_layers({"cuDNN": cudnn}, 128, 2048)
     attention_layouts(cudnn)
+    beside_ours("")
     feed_forward_mixtures()
     decoding_steps(backends["flash"])
     moa_layers({"cuDNN": cudnn}, 128, 8192)
