@@ -172,9 +172,10 @@ def pair(lib, r, beside, times=15):
                 continue
             quotients = sorted(a / b for a, b in zip(us, their_us))
             quarter = len(quotients) // 4
-            what = {key: r[key] for key in ("name", "pass", "device")} | {"group": "pair", "graph": r["graph"] or r["capturable"]}
+            what = {key: r[key] for key in ("name", "pass", "device")}
             say(
                 what
+                | {"group": "pair", "graph": r["graph"] or r["capturable"]}
                 | figures(r["gflop"], r["megabytes"], statistics.median(us))
                 | {"beside": name, "beside_us": round(statistics.median(their_us), 2)}
                 | {"ratio": round(statistics.median(quotients), 4)}
