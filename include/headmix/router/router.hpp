@@ -93,9 +93,10 @@ constexpr router_part missing_router_part() {
 }
 template <class R, router_part Missing = missing_router_part<R>()>
 struct reported_router : std::false_type {
-  static_assert(Missing != router_part::sizes,
-                "headmix: this argument of a layer is its router, such as SoftmaxTopK<8, 2>, and the type has not the sizes "
-                "of one. A router of your own has struct experts : size<8> {}; and struct top_k : size<2> {};");
+  static_assert(
+      Missing != router_part::sizes,
+      "headmix: this argument of a layer is its router, such as SoftmaxTopK<8, 2>, and the type has not the sizes "
+      "of one. A router of your own has struct experts : size<8> {}; and struct top_k : size<2> {};");
   static_assert(Missing != router_part::route,
                 "headmix: a router has no route: write template <Expr X, class Tag = void> struct route");
   static_assert(Missing != router_part::index,
