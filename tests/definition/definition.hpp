@@ -27,6 +27,7 @@ struct Pass {
   std::vector<double> y, losses;
   std::vector<std::vector<Count>> chosen;
   Arrays gradients;
+  std::map<std::string, double> terms;  ///< the largest sum of absolute values of the terms of a gradient
 };
 
 namespace detail {
@@ -70,7 +71,7 @@ inline Pass pass_of(layer_options const& o, Arrays const& arrays, Setting const&
   detail::bind(o, numbers, v, in);
   Results const r = results(o, v, in);
   Number const f = detail::objective(s, r);
-  auto const d = derivatives(f);
+  auto const d = derivatives(f), absolute = derivatives(f, true);
   tape.clear();
 
   Pass found;
@@ -87,6 +88,8 @@ inline Pass pass_of(layer_options const& o, Arrays const& arrays, Setting const&
       state = state * 1664525u + 1013904223u;
       double const by = std::isnan(x.value) ? 0 : static_cast<double>(state >> 8) * 0x1p-23 - 1;
       found.gradients[name].push_back(d[static_cast<std::size_t>(x.at)]);
+      double& most = found.terms["d " + name];
+      if (absolute[static_cast<std::size_t>(x.at)] > most) most = absolute[static_cast<std::size_t>(x.at)];
       direction[name].push_back(by);
       slope += by * found.gradients[name].back();
     }
@@ -113,12 +116,14 @@ inline Pass pass_of(layer_options const& o, Arrays const& arrays, Setting const&
 class Allowed {
  public:
   Allowed() = default;
-  /// This part of the largest number of a record, at least of 1/4.
+  /// This part of the largest number of a record, at least of 1/4; of the terms of a gradient that cancel to 0.
   Allowed(Pass const& expected, double relative) {
     each(expected, expected, [&](std::string const& name, auto const& values, auto const&) {
-      double most = 0.25;
+      double most = 0;
       for (double const e : values) most = std::abs(e) > most ? std::abs(e) : most;
-      by_name_[name] = relative * most;
+      auto const terms = expected.terms.find(name);
+      if (terms != expected.terms.end() && most < 1e-12 * terms->second) most = terms->second;
+      by_name_[name] = relative * (most > 0.25 ? most : 0.25);
     });
   }
   /// Adds `factor` times the largest difference of another pass, where that is more than added before.

@@ -42,13 +42,14 @@ inline Number step(double value, Number a, double by_a, Number b = {}, double by
   }
   return y;
 }
-/// The derivatives of y by every number on the tape.
-inline std::vector<double> derivatives(Number y) {
+/// The derivatives of y by every number on the tape; with `absolute` the sums of the absolute values of their terms.
+inline std::vector<double> derivatives(Number y, bool absolute = false) {
   std::vector<double> d(tape.size());
   if (y.at >= 0) d[static_cast<std::size_t>(y.at)] = 1;
   for (std::size_t i = tape.size(); i-- > 0;) {
     for (int side = 0; side < 2; ++side) {
-      if (tape[i].from[side] >= 0) d[static_cast<std::size_t>(tape[i].from[side])] += d[i] * tape[i].by[side];
+      double const by = absolute ? std::fabs(tape[i].by[side]) : tape[i].by[side];
+      if (tape[i].from[side] >= 0) d[static_cast<std::size_t>(tape[i].from[side])] += d[i] * by;
     }
   }
   return d;
