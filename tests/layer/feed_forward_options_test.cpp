@@ -90,7 +90,7 @@ TEST_CASE("feed-forward options against loops: 2") { check<configuration_2>(); }
 
 struct configuration_3 {
   static constexpr char const* name = "feed-forward options 3";
-  using layer = Smoe<6, SoftmaxTopK<5, 2>,
+  using layer = Smoe<6, SoftmaxTopK<5, 2, gating::detached>,
                      FeedForward<3, weights::ternary, hidden_dropout<1, 4>, feed_forward_bias, activation::gelu_tanh>,
                      subtoken_residual, shared_expert<FeedForward<3, feed_forward_bias>>>;
   static layer_options options() {
@@ -193,7 +193,7 @@ TEST_CASE("feed-forward options against loops: 6") { check<configuration_6>(); }
 struct configuration_7 {
   static constexpr char const* name = "feed-forward options 7";
   using layer =
-      MhMoe<6, 3, SoftmaxTopK<5, 2>,
+      MhMoe<6, 3, SoftmaxTopK<5, 2, gating::detached>,
             FeedForward<3, activation::relu, weights::ternary, hidden_dropout<1, 4>, feed_forward_bias>, head_bias,
             output_dropout<1, 4>, merge_bias,
             shared_expert<FeedForward<4, weights::ternary, feed_forward_bias, hidden_dropout<1, 4>>>, capacity<1, 2>>;
@@ -362,9 +362,9 @@ TEST_CASE("feed-forward options against loops: 13") { check<configuration_13>();
 struct configuration_14 {
   static constexpr char const* name = "feed-forward options 14";
   using layer =
-      MhMoe<6, 3, SoftmaxTopK<5, 2>, FeedForward<3, feed_forward_bias, activation::relu, hidden_dropout<1, 4>>,
-            no_merge, head_bias, padded, output_bias, capacity<dynamic>,
-            shared_expert<FeedForward<5, hidden_dropout<1, 4>, activation::gelu_tanh>>>;
+      MhMoe<6, 3, SoftmaxTopK<5, 2, gating::detached>,
+            FeedForward<3, feed_forward_bias, activation::relu, hidden_dropout<1, 4>>, no_merge, head_bias, padded,
+            output_bias, capacity<dynamic>, shared_expert<FeedForward<5, hidden_dropout<1, 4>, activation::gelu_tanh>>>;
   static layer_options options() {
     return {.family = family::mh_moe,
             .output_bias = true,
