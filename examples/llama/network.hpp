@@ -62,22 +62,32 @@ struct FeedForward {
   using observed = headmix::type_list<>;
 };
 
+/// The layer as programs without gradients compute it: MoH by queries without the heads that are not chosen.
+template <class L>
+struct Inferring : L {
+  static constexpr auto result() {
+    if constexpr (requires { L::y_inference; }) {
+      return L::y_inference;
+    } else {
+      return L::y;
+    }
+  }
+  static constexpr auto y = result();
+};
+
+/// Normalised inputs are lets: attention reads its input many times.
 /// @tparam Infers  the attention computes active heads alone
 template <class Attention, bool Infers>
 struct Block {
   struct x : headmix::input<headmix::tokens, width> {};
   struct attn_gain : headmix::param<width> {};
   struct ffn_gain : headmix::param<width> {};
-  static constexpr auto attn = headmix::use<Attention, "attn">(headmix::rms_norm<sum_of_parts<eps>>(x{}, attn_gain{}));
-  static constexpr auto attended() {
-    if constexpr (Infers && requires { attn.y_inference; }) {
-      return attn.y_inference;
-    } else {
-      return attn.y;
-    }
-  }
-  struct h : headmix::let<decltype(x{} + attended())> {};
-  static constexpr auto ffn = headmix::use<FeedForward, "ffn">(headmix::rms_norm<sum_of_parts<eps>>(h{}, ffn_gain{}));
+  struct attn_x : headmix::let<decltype(headmix::rms_norm<sum_of_parts<eps>>(x{}, attn_gain{}))> {};
+  static constexpr auto attn =
+      headmix::use<std::conditional_t<Infers, Inferring<Attention>, Attention>, "attn">(attn_x{});
+  struct h : headmix::let<decltype(x{} + attn.y)> {};
+  struct ffn_x : headmix::let<decltype(headmix::rms_norm<sum_of_parts<eps>>(h{}, ffn_gain{}))> {};
+  static constexpr auto ffn = headmix::use<FeedForward, "ffn">(ffn_x{});
   static constexpr auto y = h{} + ffn.y;
   using losses = headmix::losses_of<attn, ffn>;
   using observed = headmix::observed_of<attn, ffn>;

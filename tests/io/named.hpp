@@ -70,12 +70,13 @@ inline std::vector<double> linear(std::vector<double> const& x, double const* w,
   }
   return y;
 }
-/// Rotates the pairs (i, i + d / 2) of every head of width d of row t.
-inline void rotate_half(std::vector<double>& q, std::size_t width, std::size_t d, double theta = 10000) {
+/// Rotates the pairs (i, i + d / 2) of every head of width d of row t, by angles times `factor`.
+inline void rotate_half(std::vector<double>& q, std::size_t width, std::size_t d, double theta = 10000,
+                        double factor = 1) {
   for (std::size_t at = 0; at < q.size(); at += d) {
     auto const t = static_cast<double>(at / width);
     for (std::size_t i = 0; i < d / 2; ++i) {
-      double const a = t * std::pow(theta, -2.0 * static_cast<double>(i) / static_cast<double>(d));
+      double const a = t * factor * std::pow(theta, -2.0 * static_cast<double>(i) / static_cast<double>(d));
       double const u = q[at + i], v = q[at + i + d / 2];
       q[at + i] = u * std::cos(a) - v * std::sin(a);
       q[at + i + d / 2] = v * std::cos(a) + u * std::sin(a);

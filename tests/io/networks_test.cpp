@@ -94,8 +94,8 @@ std::vector<double> rms(std::vector<double> x, std::vector<double> const& gain) 
   }
   return x;
 }
-/// The logits of the dense network, from the tensors of the file.
-std::vector<double> llama_logits(NamedFile const& f, Index blocks, std::vector<Int> const& ids) {
+/// The logits of the dense network, from the tensors of the file. A head has one frequency, here times `factor`.
+std::vector<double> llama_logits(NamedFile const& f, Index blocks, std::vector<Int> const& ids, double factor = 1) {
   auto const of = [&f](std::string const& name) -> std::vector<double> const& { return f.values.at(name); };
   std::vector<double> x;
   for (Int const id : ids) {
@@ -108,8 +108,8 @@ std::vector<double> llama_logits(NamedFile const& f, Index blocks, std::vector<I
     auto q = linear(normed, of(at + "self_attn.q_proj.weight").data(), 8, width),
          k = linear(normed, of(at + "self_attn.k_proj.weight").data(), 4, width);
     auto const v = linear(normed, of(at + "self_attn.v_proj.weight").data(), 4, width);
-    rotate_half(q, 8, 2);
-    rotate_half(k, 4, 2);
+    rotate_half(q, 8, 2, 10000, factor);
+    rotate_half(k, 4, 2, 10000, factor);
     auto const o = linear(causal_attention(q, k, v, 4, 2, 2, [](std::size_t h) { return h / 2; }),
                           of(at + "self_attn.o_proj.weight").data(), width, 8);
     for (std::size_t i = 0; i < x.size(); ++i) x[i] += o[i];
@@ -198,8 +198,7 @@ TEST_CASE("whole networks: two repetitions take the blocks of one file, and a ro
   using TwoStages = Moh<width, 2, TwoStage<2, 2, 1>, causal, kv_heads<2>, rope<>>;
   Built<Network<TwoStages>> routed(5, {}, at<depth>(2));
   NamedFile const whole = llama_file(2);
-  CHECK(says(error_of([&] { load(routed, whole.tensors, "f", published::llama()); }),
-             "f: parameter blocks.0.attn.W_"));
+  CHECK(says(error_of([&] { load(routed, whole.tensors, "f", published::llama()); }), "f: parameter blocks.0.attn.W_"));
   double const before = routed.parameters()[2].value.data[0];
   load(routed, whole.tensors, "f", published::llama().keeping("blocks.*.attn.W_r blocks.*.attn.W_h blocks.*.attn.W_s"));
   CHECK(routed.parameters()[2].value.data[0] == before);
@@ -263,6 +262,81 @@ TEST_CASE("whole networks: an index of several files, a folder, and a mapped fil
   CHECK(says(open(folder.path.string()),
              "expected model.safetensors.index.json or model.safetensors in the folder, found none"));
   CHECK(says(open(folder / "none.safetensors"), "none.safetensors: cannot open"));
+}
+
+TEST_CASE("whole networks: bfloat16 shards with Llama 3.1's frequencies; hostile shards change nothing") {
+  using Scaled = MultiHead<width, 4, 2, causal, kv_heads<2>, rope<10'000, 1, llama3_frequencies<8, 16>>>;
+  Folder folder;
+  NamedFile f = llama_file(4);
+  std::map<std::string, std::vector<bfloat16>> stored;
+  TensorMap first, second;
+  std::string map;
+  for (auto& [name, t] : f.tensors) {
+    auto& numbers = stored[name];
+    for (double& x : f.values.at(name)) {
+      numbers.emplace_back(static_cast<float>(x));
+      x = static_cast<double>(static_cast<float>(numbers.back()));
+    }
+    bool const in_first = name.find("layers.1") == name.npos && name.find("layers.3") == name.npos;
+    (in_first ? first : second)[name] = {dtype::bf16, t.shape, std::as_bytes(std::span(numbers))};
+    map += message(map.empty() ? "" : ",", quote(name), ":\"", in_first ? "1" : "2", ".safetensors\"");
+  }
+  std::string const one = folder / "1.safetensors", two = folder / "2.safetensors";
+  auto const restore = [&] { write_safetensors(one, first), write_safetensors(two, second); };
+  restore();
+  std::ofstream(folder / "model.safetensors.index.json") << "{\"weight_map\":{" << map << "}}";
+
+  Built<Network<Scaled>> m(1, {}, at<depth>(4));
+  load(m, folder.path.string(), published::llama());
+  // 16 positions are 16 / (2 pi) turns, between 1 and 4.
+  double const share = (16 / 6.283185307179586 - 1) / 3;
+  agree(logits_of(m, ids), llama_logits(f, 4, ids, (1 - share) / 8 + share));
+
+  std::vector<double> before;
+  for (auto const& p : m.parameters()) {
+    for (Index i = 0; i < p.value.size(); ++i) before.push_back(p.value.data[i] += 1);
+  }
+  auto const refused = [&](auto change) {
+    restore();
+    change();
+    std::string const error = error_of([&] { load(m, folder.path.string(), published::llama()); });
+    std::vector<double> after;
+    for (auto const& p : m.parameters()) after.insert(after.end(), p.value.data, p.value.data + p.value.size());
+    CHECK(after == before);
+    return error;
+  };
+  auto const without = [](TensorMap tensors, std::string const& name) {
+    tensors.erase(name);
+    return tensors;
+  };
+  std::string const up = "model.layers.3.mlp.up_proj.weight";
+  auto const with = [&](dtype type, std::vector<Index> shape, std::span<std::byte const> bytes) {
+    return refused([&] {
+      TensorMap changed = second;
+      changed[up] = {type, shape, bytes};
+      write_safetensors(two, changed);
+    });
+  };
+  auto const bytes = second.at(up).bytes;
+  CHECK(says(refused([&] { std::filesystem::remove(two); }), "2.safetensors: cannot open"));
+  CHECK(says(refused([&] { write_safetensors(two, without(second, up)); }),
+             "\"model.layers.3.mlp.up_proj.weight\": expected the tensor in 2.safetensors, found none there"));
+  CHECK(says(refused([&] {
+               TensorMap more = first;
+               more[up] = second.at(up);
+               write_safetensors(one, more), write_safetensors(two, without(second, up));
+             }),
+             "\"model.layers.3.mlp.up_proj.weight\": the tensor is in 1.safetensors, but not in the index"));
+  CHECK(says(with(dtype::bf16, {width, hidden}, bytes),
+             "\"model.layers.3.mlp.up_proj.weight\" for blocks.3.ffn.W_up: expected BF16 [12, 8], found BF16 [8, 12]"));
+  CHECK(says(with(dtype::i16, {hidden, width}, bytes), "expected F64, F32, BF16 or F16, found I16 [12, 8]"));
+  std::vector<bfloat16> infinite = stored.at(up);
+  infinite[5] = bfloat16(HUGE_VALF);
+  CHECK(says(with(dtype::bf16, {hidden, width}, std::as_bytes(std::span(infinite))),
+             "up_proj.weight\" for blocks.3.ffn.W_up: element 5: expected a finite number"));
+  CHECK(says(refused([&] { std::filesystem::resize_file(two, std::filesystem::file_size(two) - 1); }),
+             "2.safetensors: expected "));
+  CHECK(says(refused([&] { std::filesystem::resize_file(one, 20); }), "1.safetensors: expected "));
 }
 
 TEST_CASE("whole networks: a mapped file has the errors of one that is read") {
