@@ -96,7 +96,7 @@ int train_and_test(Options o) {
   if (o.check_decoding) {
     Search search = o.search;
     search.most_tokens = o.longest, search.ends = false;
-    sources.resize(std::min<std::size_t>(sources.size(), 3));
+    sources.resize(std::min<std::size_t>(sources.size(), 4));
     Check const check = check_decoding(*model, sources, search);
     agrees = check.equal && check.difference < 1e-4;
     std::printf("Beam search of %td subwords with caches: %s, scores differ by %.1e, %.4f of the time without caches\n",

@@ -118,19 +118,19 @@ std::vector<Ids> translations(Translator& model, std::vector<Ids> const& sources
 
 Check check_decoding(Translator& model, std::vector<Ids> const& sources, Search const& search) {
   Check check;
-  for (Ids const& source : sources) {
-    Batch batch;
-    batch.add(source, {});
-    double const start = seconds_now();
-    auto const cached = model.translate(batch.source, search);
-    double const middle = seconds_now();
-    auto const whole = model.translate_without_caches(batch.source, search);
-    check.seconds += middle - start, check.seconds_without += seconds_now() - middle;
-    check.equal = check.equal && cached[0].size() == whole[0].size();
-    for (std::size_t i = 0; i < std::min(cached[0].size(), whole[0].size()); ++i) {
-      check.equal = check.equal && cached[0][i].tokens == whole[0][i].tokens;
-      double const a = cached[0][i].log_probability, b = whole[0][i].log_probability;
-      check.difference = std::max(check.difference, std::abs(a - b) / std::max(1.0, std::abs(b)));
+  Batch batch;
+  for (Ids const& source : sources) batch.add(source, {});
+  double const start = seconds_now();
+  auto const cached = model.translate(batch.source, search);
+  double const middle = seconds_now();
+  auto const whole = model.translate_without_caches(batch.source, search);
+  check.seconds = middle - start, check.seconds_without = seconds_now() - middle;
+  for (std::size_t b = 0; b < sources.size(); ++b) {
+    check.equal = check.equal && cached[b].size() == whole[b].size();
+    for (std::size_t i = 0; i < std::min(cached[b].size(), whole[b].size()); ++i) {
+      check.equal = check.equal && cached[b][i].tokens == whole[b][i].tokens;
+      double const a = cached[b][i].log_probability, c = whole[b][i].log_probability;
+      check.difference = std::max(check.difference, std::abs(a - c) / std::max(1.0, std::abs(c)));
     }
   }
   return check;

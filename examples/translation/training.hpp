@@ -36,7 +36,8 @@ void train(Translator& model, std::vector<SubwordPair> const& pairs, Options con
 /// The best translation of each sentence.
 [[nodiscard]] std::vector<Ids> translations(Translator& model, std::vector<Ids> const& sources, Search const& search);
 
-/// The beam search with caches and that without: equal subwords, and the largest relative difference of their scores.
+/// One beam search of all sentences with caches and one without: equal subwords, and the largest relative difference of
+/// their scores.
 struct Check {
   bool equal = true;
   double difference = 0, seconds = 0, seconds_without = 0;
