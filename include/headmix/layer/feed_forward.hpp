@@ -136,6 +136,7 @@ struct hidden_dropout : option_kind {
                               *meaning = "dropout of the hidden layer at the rate n / d", *without = "none";
 };
 struct no_hidden_dropout {
+  /// a.
   template <random_stream, Expr A>
   static constexpr A drop(A a) {
     return a;
@@ -165,7 +166,7 @@ struct FeedForward {
   using Activation = typename O::template get<activation::policy>;
   using Weights = typename O::template get<weights::policy>;
   using Dropout = typename O::template get<option::hidden_dropout>;
-  static constexpr bool has_bias = O::template has<feed_forward_bias>;
+  static constexpr bool has_bias = O::template has<feed_forward_bias>;  ///< adds b_up, b_gate and b_down
   /// True if random values depend on a row's number.
   static constexpr bool draws_by_row = O::template has<option::hidden_dropout>;
 

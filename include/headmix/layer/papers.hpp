@@ -33,11 +33,14 @@ namespace moa {
 /// Experts chosen, experts, and width of a head.
 template <Index TopK, Index Experts, Index HeadDim>
 struct heads {
+  /// Without biases.
   template <class... Options>
   using layer = Moa<512, HeadDim, SoftmaxTopK<Experts, TopK>, Options...>;
+  /// With biases.
   template <class... Options>
   using biased = layer<query_bias, key_bias, value_bias, output_bias, Options...>;
 };
+/// A translation model of these heads.
 template <Index TopK, Index Experts, Index HeadDim>
 using translation_of = translation<heads<TopK, Experts, HeadDim>::template layer>;
 
@@ -52,14 +55,19 @@ using row_E = translation_of<8, 32, 256>;  ///< row E
 using row_F = translation_of<4, 32, 256>;  ///< row F
 
 // Table 2: masked language models of width 512 with 8 layers, feed-forward networks of 2048 and biases.
+/// 8 of 8 experts of 128 columns.
 template <class... Options>
 using mlm_8K8E128D = heads<8, 8, 128>::biased<Options...>;
+/// 8 of 8 experts of 256 columns.
 template <class... Options>
 using mlm_8K8E256D = heads<8, 8, 256>::biased<Options...>;
+/// 8 of 16 experts of 256 columns.
 template <class... Options>
 using mlm_8K16E256D = heads<8, 16, 256>::biased<Options...>;
+/// 8 of 32 experts of 256 columns.
 template <class... Options>
 using mlm_8K32E256D = heads<8, 32, 256>::biased<Options...>;
+/// 8 of 64 experts of 256 columns.
 template <class... Options>
 using mlm_8K64E256D = heads<8, 64, 256>::biased<Options...>;
 
@@ -68,6 +76,7 @@ using mlm_8K64E256D = heads<8, 64, 256>::biased<Options...>;
 /// Peng et al. 2020, "A Mixture of h - 1 Heads is Better than h Heads": 8 heads, of which an expert leaves out 1 or 2.
 namespace mae {
 
+/// Experts that leave out so many heads.
 template <Index LeftOut>
 struct heads {
   template <class... Options>
@@ -95,12 +104,16 @@ struct dense : token_block<dense<W>, option_set<accepts<>>, 768> {
   using losses = type_list<>;
   using observed = type_list<>;
 };
+/// One of 8 experts of a token.
 template <class W = weights::real, class... Options>
 using smoe = Smoe<768, router<8, 1>, FeedForward<2048, W>, Options...>;
+/// Two of 16 experts, half as wide.
 template <class W = weights::real, class... Options>
 using fine_grained = Smoe<768, router<16, 2>, FeedForward<1024, W>, Options...>;
+/// Two of 40 experts of each half of a token.
 template <class W = weights::real, class... Options>
 using two_heads = MhMoe<768, 2, router<40, 2>, FeedForward<768, W>, Options...>;
+/// Three of 96 experts of each third of a token.
 template <class W = weights::real, class... Options>
 using three_heads = MhMoe<768, 3, router<96, 3>, FeedForward<512, W>, Options...>;
 /// The option of a shared expert.
@@ -117,7 +130,9 @@ namespace moh {
 /// @tparam Width of the layer, @tparam HeadDim of a head
 template <Index Layers, Index Width, Index HeadDim, Index Heads, Index Shared, Index TopK>
 struct stage {
-  static constexpr Index layers = Layers, width = Width, heads = Heads;
+  static constexpr Index layers = Layers;  ///< number of layers
+  static constexpr Index width = Width;    ///< of a token
+  static constexpr Index heads = Heads;    ///< of a layer
   using router = TwoStage<Shared, TopK == 0 ? 0 : Heads - Shared, TopK>;
   /// With biases.
   template <class... Options>
@@ -129,14 +144,19 @@ struct stage {
 /// type.
 template <class Stage, class... Options>
 using vit_attention = typename Stage::template layer<cosine_scores<49>, relative_position_bias<7, 7>, Options...>;
+/// A stage of heads of 24 columns.
 template <Index Layers, Index Heads, Index Shared, Index TopK>
 using vit_stage = stage<Layers, 24 * Heads, 24, Heads, Shared, TopK>;
+/// MoH-ViT-S, 80 % of the heads.
 using vit_s_80 =
     type_list<vit_stage<5, 3, 3, 0>, vit_stage<5, 6, 6, 0>, vit_stage<22, 12, 3, 6>, vit_stage<5, 24, 8, 12>>;
+/// MoH-ViT-S, 75 %.
 using vit_s_75 =
     type_list<vit_stage<5, 3, 3, 0>, vit_stage<5, 6, 6, 0>, vit_stage<22, 12, 3, 6>, vit_stage<5, 24, 4, 12>>;
+/// MoH-ViT-B, 75 %.
 using vit_b_75 =
     type_list<vit_stage<5, 4, 4, 0>, vit_stage<5, 8, 8, 0>, vit_stage<23, 16, 4, 8>, vit_stage<5, 32, 5, 16>>;
+/// MoH-ViT-B, 50 %.
 using vit_b_50 =
     type_list<vit_stage<5, 4, 2, 2>, vit_stage<5, 8, 2, 4>, vit_stage<23, 16, 2, 6>, vit_stage<5, 32, 4, 8>>;
 
@@ -144,28 +164,44 @@ using vit_b_50 =
 /// not.
 template <Index Width, Index HeadDim>
 struct dit {
+  /// Layers of equal heads.
   template <Index Layers, Index Heads, Index Shared, Index TopK>
   using layers = stage<Layers, Width, HeadDim, Heads, Shared, TopK>;
 };
+/// MoH-DiT-S/2.
 using dit_s = dit<384, 64>;
+/// MoH-DiT-S/2, 90 % of the heads.
 using dit_s_90 = type_list<dit_s::layers<8, 6, 3, 2>, dit_s::layers<4, 6, 6, 0>>;
+/// MoH-DiT-S/2, 75 %.
 using dit_s_75 = type_list<dit_s::layers<2, 6, 2, 1>, dit_s::layers<4, 6, 3, 1>, dit_s::layers<4, 6, 3, 2>,
                            dit_s::layers<2, 6, 6, 0>>;
+/// MoH-DiT-B/2.
 using dit_b = dit<768, 64>;
+/// MoH-DiT-B/2, 90 % of the heads.
 using dit_b_90 = type_list<dit_b::layers<5, 12, 6, 4>, dit_b::layers<5, 12, 7, 4>, dit_b::layers<2, 12, 12, 0>>;
+/// MoH-DiT-B/2, 75 %.
 using dit_b_75 = type_list<dit_b::layers<2, 12, 4, 2>, dit_b::layers<8, 12, 6, 3>, dit_b::layers<2, 12, 12, 0>>;
+/// MoH-DiT-L/2.
 using dit_l = dit<1024, 64>;
+/// MoH-DiT-L/2, 90 % of the heads.
 using dit_l_90 = type_list<dit_l::layers<8, 8, 8, 0>, dit_l::layers<8, 16, 16, 0>, dit_l::layers<8, 24, 16, 3>>;
+/// MoH-DiT-L/2, 75 %.
 using dit_l_75 = type_list<dit_l::layers<8, 8, 8, 0>, dit_l::layers<8, 16, 8, 4>, dit_l::layers<8, 24, 12, 4>>;
+/// MoH-DiT-XL/2.
 using dit_xl = dit<1152, 72>;
+/// MoH-DiT-XL/2, 90 % of the heads.
 using dit_xl_90 = type_list<dit_xl::layers<9, 8, 8, 0>, dit_xl::layers<10, 16, 16, 0>, dit_xl::layers<9, 24, 16, 3>>;
+/// MoH-DiT-XL/2, 75 %.
 using dit_xl_75 = type_list<dit_xl::layers<9, 8, 8, 0>, dit_xl::layers<10, 16, 10, 2>, dit_xl::layers<9, 24, 14, 2>>;
 
 // Language models (table 3): S has 12 layers and feed-forward networks (SwiGLU) of 2048, B 24 layers and 4096.
+/// MoH-LLM-S, 75 % of the heads.
 template <class... Options>
 using llm_s_75 = Moh<768, 64, TwoStage<3, 9, 6>, causal, rope<>, Options...>;
+/// MoH-LLM-S, 50 %.
 template <class... Options>
 using llm_s_50 = Moh<768, 64, TwoStage<2, 10, 4>, causal, rope<>, Options...>;
+/// MoH-LLM-B, 75 %.
 template <class... Options>
 using llm_b_75 = Moh<1536, 96, TwoStage<4, 12, 8>, causal, rope<>, Options...>;
 
