@@ -55,10 +55,10 @@ struct attention_plain {
     auto const rows = device.template shared<Index>(row_offsets_at);
     auto const cols = rows + tile::rows;
     auto const row_ranges = device.template shared<int>(row_ranges_at);
-    plain_compute_rows<Mask>(device, x, block_tile.sequence, block_tile.list, block_tile.first, rows, cols, row_ranges);
+    plain_compute_rows<Mask>(device, x, block_tile, rows, cols, row_ranges);
     device.sync();
     plain_rows<T, std::remove_cv_t<decltype(rows)>> const queries{p.q.data, rows, cols, p.q.row_stride, p.q.col_stride};
-    Index const left_rows = length - block_tile.first;
+    Index const left_rows = block_tile.rows_of(length);
     tile_visible_range const visible_range = visible_range_of_rows<Mask>(
         device, row_ranges, left_rows < tile::rows ? static_cast<int>(left_rows) : tile::rows);
     constexpr wide masked = minus_infinity<wide>;
@@ -143,7 +143,7 @@ struct attention_tensor {
     small_row_list const list(x, block_tile.sequence, block_tile.list, divisors);
     if (block_tile.first >= list.length()) return;
     small_keys const all_keys(x, block_tile, divisors, width);
-    int const left = list.length() - static_cast<int>(block_tile.first);
+    int const left = static_cast<int>(block_tile.rows_of(list.length()));
     int const thread = device.thread(), lane = device.lane(), warp_row = device.warp() * (16 * m);
 
     auto const queries = device.template shared<bfloat16>(0);
@@ -151,7 +151,7 @@ struct attention_tensor {
     auto const numbers = device.template shared<int>(row_offsets_at);
     auto const non_finite = device.template shared<int>(non_finite_at);
     shared_row_offsets<2, std::remove_cv_t<decltype(numbers)>> const row_offsets{numbers};
-    compute_row_offsets<Mask, rows, width, threads>(device, list, static_cast<int>(block_tile.first), divisors,
+    compute_row_offsets<Mask, rows, width, threads>(device, list, static_cast<int>(block_tile.first), left, divisors,
                                                     all_keys.count, row_offsets, row_ranges);
     device.sync();
     tile_copy<rows, width, threads>::start(device, queries, thread, width,

@@ -87,10 +87,10 @@ struct cached_attention_part {
     auto const rows = device.template shared<Index>(row_offsets_at);
     auto const cols = rows + tile::rows;
     auto const row_ranges = device.template shared<int>(row_ranges_at);
-    plain_compute_rows<Mask>(device, x, block_tile.sequence, block_tile.list, block_tile.first, rows, cols, row_ranges);
+    plain_compute_rows<Mask>(device, x, block_tile, rows, cols, row_ranges);
     device.sync();
     plain_rows<T, std::remove_cv_t<decltype(rows)>> const queries{p.q.data, rows, cols, p.q.row_stride, p.q.col_stride};
-    Index const left_rows = length - block_tile.first;
+    Index const left_rows = block_tile.rows_of(length);
     tile_visible_range const visible = visible_range_of_rows<Mask>(
         device, row_ranges, left_rows < tile::rows ? static_cast<int>(left_rows) : tile::rows);
     constexpr wide masked = minus_infinity<wide>;

@@ -61,8 +61,8 @@ struct attention_gradient_plain {
     query_rows const q{p.q.data, rows, cols, p.q.row_stride, p.q.col_stride};
     query_rows const d_o{p.d_o.data, rows, cols, p.d_o.row_stride, p.d_o.col_stride};
     // Computes row offsets and visible keys. Shared memory of row offsets is free at the call.
-    auto const compute_rows = [&](Index list, Index first) {
-      plain_compute_rows<Mask>(device, x, b, list, first, rows, cols, row_ranges);
+    auto const compute_rows = [&](attention_tile const& of) {
+      plain_compute_rows<Mask>(device, x, of, rows, cols, row_ranges);
       int const i = device.thread();
       if (i < tile::rows) {
         Index const row = rows[i], head = cols[i] / x.head_dim;
@@ -71,7 +71,7 @@ struct attention_gradient_plain {
         mask_row_without_scores(row_ranges, i, wide(row_statistics[2 * i]));
       }
       device.sync();
-      Index const left_rows = x.list_length(b, list) - first;
+      Index const left_rows = of.rows_of(x.list_length(b, of.list));
       return visible_range_of_rows<Mask>(device, row_ranges,
                                          left_rows < tile::rows ? static_cast<int>(left_rows) : tile::rows);
     };
@@ -149,7 +149,7 @@ struct attention_gradient_plain {
       for (Index list = kv * lists; list < (kv + 1) * lists; ++list) {
         Index const length = x.list_length(b, list);
         for (Index first = 0; first < length; first += tile::rows) {
-          tile_visible_range const visible_range = compute_rows(list, first);
+          tile_visible_range const visible_range = compute_rows({b, list, kv, first});
           if (visible_range.overlaps(first_key, first_key + tile::rows)) {
             add_products(list, first_key, visible_range.covers(first_key, first_key + tile::rows));
           } else {
@@ -158,7 +158,7 @@ struct attention_gradient_plain {
         }
       }
     } else {
-      tile_visible_range const visible_range = compute_rows(block_tile.list, block_tile.first);
+      tile_visible_range const visible_range = compute_rows(block_tile);
       for (int first = visible_range.begin / tile::rows * tile::rows; first < visible_range.end; first += tile::rows) {
         add_products(block_tile.list, first, visible_range.covers(first, first + tile::rows));
       }

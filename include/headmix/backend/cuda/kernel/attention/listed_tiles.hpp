@@ -54,8 +54,10 @@ struct attention_compute_tiles {
     Int const* const begins = x.chosen.offsets;
     Index const list =
         segment_of_tile(device, t, x.queries.count * x.heads, rows, [=](Index of) { return Index{begins[of]}; });
-    Index const b = list / x.heads, first = begins[list] + first_row_of_tile(t, list, begins[list], rows);
-    Index const end = begins[list + 1] < first + rows ? begins[list + 1] : first + rows;
+    Index const b = list / x.heads, length = begins[list + 1] - begins[list];
+    Index const later = blocks_for(length, rows) - 1 - first_row_of_tile(t, list, begins[list], rows) / rows;
+    list_part const part = part_before(length, rows, later);
+    Index const first = begins[list] + part.first, end = begins[list] + part.end;
     int const keys = static_cast<int>(x.keys.length(b));
     int const position = static_cast<int>(x.first_position(b) - x.queries.begin(b));
     tile_visible_range all = empty_visible_range<Mask>();

@@ -164,13 +164,13 @@ HEADMIX_DEVICE void plain_store_row(query_row const& at, int i, Index keys, Poin
 }
 /// Computes the rows `first` ... of a list and their visible keys. Threads 0 .. 31 work, the caller synchronises.
 template <AttentionMask Mask, class Device, class Pointer, class Ranges>
-HEADMIX_DEVICE void plain_compute_rows(Device& device, attention_extents const& x, Index sequence, Index list,
-                                       Index first, Pointer rows, Pointer cols, Ranges row_ranges) {
+HEADMIX_DEVICE void plain_compute_rows(Device& device, attention_extents const& x, attention_tile const& of,
+                                       Pointer rows, Pointer cols, Ranges row_ranges) {
   int const i = device.thread();
   if (i >= plain_tile::rows) return;
   query_row at{-1, 0, 0, 0};
-  if (first + i < x.list_length(sequence, list)) at = x.row(sequence, list, first + i);
-  plain_store_row<Mask>(at, i, x.key_length(sequence), rows, cols, row_ranges);
+  if (i < of.rows_of(x.list_length(of.sequence, of.list))) at = x.row(of.sequence, of.list, of.first + i);
+  plain_store_row<Mask>(at, i, x.key_length(of.sequence), rows, cols, row_ranges);
 }
 
 /// The scores of a row, in the unit of `exponential`, from its products with keys. A pair for which the bias has no

@@ -41,7 +41,7 @@ struct attention_query_gradient_tensor {
     small_row_list const list(x, block_tile.sequence, block_tile.list, divisors);
     if (block_tile.first >= list.length()) return;
     small_keys const all_keys(x, block_tile, divisors, width);
-    int const left = list.length() - static_cast<int>(block_tile.first);
+    int const left = static_cast<int>(block_tile.rows_of(list.length()));
     int const thread = device.thread(), lane = device.lane(), warp_row = device.warp() % 4 * (16 * m);
     int const group_key = device.warp() / 4 * group_keys;  // within a step
 
@@ -50,7 +50,7 @@ struct attention_query_gradient_tensor {
     auto const numbers = device.template shared<int>(row_offsets_at);
     auto const non_finite = device.template shared<int>(non_finite_at);
     shared_row_offsets<2, std::remove_cv_t<decltype(numbers)>> const row_offsets{numbers};
-    compute_row_offsets<Mask, rows, width, threads>(device, list, static_cast<int>(block_tile.first), divisors,
+    compute_row_offsets<Mask, rows, width, threads>(device, list, static_cast<int>(block_tile.first), left, divisors,
                                                     all_keys.count, row_offsets, row_ranges);
     device.sync();
     using row_copy = tile_copy<rows, width, threads>;

@@ -228,9 +228,9 @@ struct attention_row_block {
     small_row_list const list(x, block_tile.sequence, block_tile.list, divisors);
     if (block_tile.first >= list.length()) return;
     small_keys const all_keys(x, block_tile, divisors, width);
-    int const left = list.length() - static_cast<int>(block_tile.first);
+    int const left = static_cast<int>(block_tile.rows_of(list.length()));
     if (device.thread() == 0) typename ring::template barriers<Device>(device).init(device);
-    compute_row_offsets<Mask, rows, width, threads>(device, list, static_cast<int>(block_tile.first), divisors,
+    compute_row_offsets<Mask, rows, width, threads>(device, list, static_cast<int>(block_tile.first), left, divisors,
                                                     all_keys.count, row_offsets(device), row_ranges(device));
     device.sync();
     tile_visible_range visible_range = {0, all_keys.count, 0, all_keys.count};

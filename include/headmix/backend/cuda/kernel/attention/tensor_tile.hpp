@@ -117,13 +117,14 @@ struct shared_row_offsets {
     return r < 0 ? nullptr : a.data + r * a.row_stride + col(i);
   }
 };
-/// Writes the first rows of a list to shared memory, by `threads` threads; the caller synchronises.
+/// Writes `count` rows of a list, from `first` on, to shared memory, by `threads` threads; the caller synchronises.
 template <AttentionMask Mask, int rows, int width, int threads, class Device, class Offsets, class Ranges>
-HEADMIX_DEVICE void compute_row_offsets(Device& device, small_row_list const& list, int first,
+HEADMIX_DEVICE void compute_row_offsets(Device& device, small_row_list const& list, int first, int count,
                                         row_divisors const& divisors, int keys, Offsets row_offsets,
                                         Ranges row_ranges) {
   for (int i = device.thread(); i < rows; i += threads) {
-    row_offset const offset = list.offset_of(list.first + first + i, width, divisors);
+    // The list's end is no row.
+    row_offset const offset = list.offset_of(list.first + (i < count ? first + i : list.length()), width, divisors);
     row_offsets.store(i, offset);
     store_visible_range(row_ranges, i, visible_range_of_row<Mask>(offset.row >= 0, offset.position, keys));
   }

@@ -32,10 +32,26 @@ struct attention_gated {
 /// A tile of a row list, or of the keys of a key/value head.
 struct attention_tile {
   Index sequence;
-  Index list;     ///< row list; for a tile of keys the key/value head
-  Index kv_head;  ///< read by the list, or of the keys
-  Index first;    ///< first row or key; beyond the last one: empty
+  Index list;               ///< row list; for a tile of keys the key/value head
+  Index kv_head;            ///< read by the list, or of the keys
+  Index first;              ///< first row or key; beyond the last one: empty
+  Index end = largest_int;  ///< after its last row, unless the list ends before
+
+  /// Its rows, of a list of `length`; 0 or less if it is empty.
+  [[nodiscard]] HEADMIX_HD Index rows_of(Index length) const { return (end < length ? end : length) - first; }
 };
+
+/// Rows first ... end - 1 of a list.
+struct list_part {
+  Index first, end;
+};
+/// The tile of a list that has `later` tiles of `rows` rows behind it; of no row if it has no such tile. Lists of
+/// chosen heads are cut from their ends: under a causal mask the rest, fewer rows, then sees the fewest keys.
+[[nodiscard]] HEADMIX_HD constexpr list_part part_before(Index length, Index rows, Index later) {
+  Index const end = length - later * rows;
+  if (later < 0 || end <= 0) return {largest_int, largest_int};
+  return {end < rows ? 0 : end - rows, end};
+}
 
 /// The tiles of all sequences and their row lists or key/value heads, numbered in order of decreasing work: a causal
 /// mask makes the last rows and the first keys the heaviest.
@@ -86,12 +102,14 @@ struct attention_tiles {
       Index const t = last_first ? count() - 1 - i : i;
       Index const pair =
           segment_of_tile(device, t, tokens.count * heads, rows, [=](Index list) { return Index{begins[list]}; });
-      return of_list(static_cast<Int>(pair), first_row_of_tile(t, pair, chosen[pair], rows));
+      Index const length = chosen[pair + 1] - chosen[pair];
+      Index const later = blocks_for(length, rows) - 1 - first_row_of_tile(t, pair, chosen[pair], rows) / rows;
+      return of_list(static_cast<Int>(pair), length, later);
     }
+    // For lists of any lengths the last tiles of all come first.
     auto const [pair, t] = interleaved_tile(i);
-    // Counted from the list's end: for any lengths, the last tiles of all lists come first.
-    Index const tiles = blocks_for(chosen[pair + 1] - chosen[pair], rows), nothing = largest_int;
-    return of_list(pair, t < tiles ? (last_first ? tiles - 1 - t : t) * rows : nothing);
+    Index const length = chosen[pair + 1] - chosen[pair];
+    return of_list(pair, length, last_first ? Index{t} : blocks_for(length, rows) - 1 - t);
   }
   /// The tile of block i if no heads are chosen.
   [[nodiscard]] HEADMIX_DEVICE attention_tile operator()(Index i) const {
@@ -123,9 +141,11 @@ struct attention_tiles {
     Int const t = rest / by;
     return {group * by_interleaved_.n + (rest - t * by.n), t};
   }
-  [[nodiscard]] HEADMIX_HD attention_tile of_list(Int pair, Index first) const {
+  /// The tile of a list of chosen heads that has `later` tiles behind it.
+  [[nodiscard]] HEADMIX_HD attention_tile of_list(Int pair, Index length, Index later) const {
     Int const sequence = pair / by_heads_, head = pair - sequence * by_heads_.n;
-    return {sequence, head, head / by_lists_, first};
+    list_part const part = part_before(length, rows, later);
+    return {sequence, head, head / by_lists_, part.first, part.end};
   }
   struct begin_of {
     segments const& tokens;
