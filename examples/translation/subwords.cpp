@@ -75,11 +75,15 @@ Subwords Subwords::learn(std::vector<std::string> const& sentences, Index vocabu
   };
   std::vector<Word> words;
   std::map<std::array<Int, 2>, Occurrences> pairs;
+  std::set<std::pair<Index, std::array<Int, 2>>> order;  // of pairs: by falling frequency, then by ids
   auto const count = [&](std::size_t number, Index sign) {
     Word const& w = words[number];
     for (std::size_t i = 0; i + 1 < w.ids.size(); ++i) {
-      Occurrences& o = pairs[{w.ids[i], w.ids[i + 1]}];
+      std::array<Int, 2> const pair = {w.ids[i], w.ids[i + 1]};
+      Occurrences& o = pairs[pair];
+      order.erase({-o.count, pair});
       o.count += sign * w.count;
+      order.insert({-o.count, pair});
       if (sign > 0) o.words.insert(number);
     }
   };
@@ -88,19 +92,14 @@ Subwords Subwords::learn(std::vector<std::string> const& sentences, Index vocabu
     count(words.size() - 1, 1);
   }
   Subwords all;
-  while (all.size() < vocabulary) {
-    auto const best = std::max_element(pairs.begin(), pairs.end(), [](auto const& a, auto const& b) {
-      return a.second.count < b.second.count;  // the first one of the largest
-    });
-    if (best == pairs.end() || best->second.count < 2) break;
-    auto const pair = best->first;
-    auto const of_words = best->second.words;
+  while (all.size() < vocabulary && !order.empty() && order.begin()->first <= -2) {
+    auto const pair = order.begin()->second;
+    auto const of_words = pairs.at(pair).words;
     for (std::size_t const number : of_words) {
       count(number, -1);
       merge(words[number].ids, pair, static_cast<Int>(all.size()));
       count(number, 1);
     }
-    pairs.erase(pair);
     all.add(pair[0], pair[1]);
   }
   return all;
