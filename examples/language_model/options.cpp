@@ -96,9 +96,9 @@ constexpr std::array presets{
 };
 std::string const& preset_names() {
   static std::string const names = [] {
-    std::string all;
-    for (Preset const& p : presets) all.append(all.empty() ? "" : "|").append(p.name);
-    return all;
+    std::string words;
+    for (Preset const& p : presets) words.append(words.empty() ? "" : "|").append(p.name);
+    return words;
   }();
   return names;
 }

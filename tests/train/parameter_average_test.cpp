@@ -100,7 +100,9 @@ TEST_CASE("parameter average: the last checkpoints of a training, and an EMA tha
   auto const path = [&](int k) { return folder / (std::to_string(k) + ".safetensors"); };
   Module<L, Cpu<float>> m(1);
   ParameterAverage<float> ema(m.parameters(), 0.9);
-  auto const step = [](Module<L, Cpu<float>>& trained, int k) { set(trained, [&](Index i) { return k + 0.1 * static_cast<double>(i); }); };
+  auto const step = [](Module<L, Cpu<float>>& trained, int k) {
+    set(trained, [&](Index i) { return k + 0.1 * static_cast<double>(i); });
+  };
   for (int k = 1; k <= 4; ++k) {
     step(m, k);
     ema.update();
