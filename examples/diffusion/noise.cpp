@@ -2,6 +2,7 @@
 #include "noise.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 namespace diffusion {

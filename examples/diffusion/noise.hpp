@@ -3,7 +3,6 @@
 // The noise of diffusion: x_t = sqrt(a_t) x_0 + sqrt(1 - a_t) e with the linear schedule of Ho et al. 2020 (DDPM), and
 // the deterministic steps back of Song et al. 2021 (DDIM).
 
-#include <array>
 #include <span>
 
 #include "headmix/core/scalar.hpp"
