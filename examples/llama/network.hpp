@@ -47,8 +47,19 @@ using Dense =
     headmix::MultiHead<dynamic, dynamic, dynamic, headmix::causal, headmix::kv_heads<dynamic>, rotary_embedding>;
 template <class Router>
 using MohOf = headmix::Moh<dynamic, dynamic, Router, headmix::causal, headmix::kv_heads<dynamic>, rotary_embedding>;
-/// The router of the paper's LLaMA3: no parameters; the gradient reaches all routed heads.
-using QueryNorm = MohOf<headmix::QueryNorm<dynamic, dynamic, dynamic>>;
+/// The router of the paper's LLaMA3: no parameters; the gradient reaches all routed heads. In inference the choice is a
+/// let, since it has many readers, whose types are spelled out otherwise.
+struct LongestQueries : headmix::QueryNorm<dynamic, dynamic, dynamic> {
+  using router = headmix::QueryNorm<dynamic, dynamic, dynamic>;
+  template <headmix::Expr Q, class Tag = void>
+  struct inference_route {
+    struct active : headmix::let<std::remove_const_t<decltype(router::inference_route<Q, Tag>::index)>> {};
+    static constexpr auto index = active{};
+    static constexpr auto gate =
+        headmix::ones_of<headmix::rows<Q>, headmix::plus<router::shared_heads, router::routed_top_k>>();
+  };
+};
+using QueryNorm = MohOf<LongestQueries>;
 /// The router of the paper's other models.
 using TwoStage = MohOf<headmix::TwoStage<dynamic, dynamic, dynamic>>;
 

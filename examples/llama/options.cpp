@@ -121,8 +121,9 @@ std::string help_text() {
     s += line + std::string(row.help) + " (" + names_of(row.commands) + ")\n";
   }
   return s +
-         "\nExit status: 0 done, 1 stdout could not be written, 2 refused or failed, nothing is written, 3 a loss "
-         "is not finite,\nnothing is written.\n";
+         "\nExit status: 0 done, 1 stdout could not be written, 2 refused or failed, 3 a loss is not finite. Nothing "
+         "is "
+         "written\nafter 3, nor after 2 unless writing itself failed.\n";
 }
 
 }  // namespace llama
