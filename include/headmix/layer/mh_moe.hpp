@@ -43,10 +43,11 @@ struct MhMoe
                 "headmix: overlapped_exchange goes with expert_parallel");
   static_assert(!has<overlapped_exchange> || Router::top_k::value == dynamic || Router::top_k::value >= 2,
                 "headmix: overlapped_exchange divides the choices of a row, of which this router makes one");
-  static_assert(
-      !has<expert_parallel> || !requires { requires Expert::draws_by_row; },
-      "headmix: experts of expert_parallel see rows in the order of ranks, not of tokens; FeedForward has no "
-      "hidden_dropout there");
+  /// True if random values of an expert depend on the numbers of rows.
+  static constexpr bool draws_by_row = requires { requires Expert::draws_by_row; };
+  static_assert(!has<expert_parallel> || !draws_by_row,
+                "headmix: experts of expert_parallel see rows in the order of ranks, not of tokens; FeedForward has no "
+                "hidden_dropout there");
   using Limit = typename block::template option_of<option::capacity>;
 
   struct split : size<Split> {};
