@@ -339,8 +339,8 @@ constexpr unsigned nearby_passes = 6;
 /// A layer against its definition. Where rounding is by u = 2^-53 (double), 2^-24 (float) or 2^-8 (bfloat16), the
 /// allowed difference of a result, a loss or a gradient is 128 u of its largest number, at least of 1/4 (bfloat16,
 /// whose sums are floats: 8 u; double: 1e-10), and 4 times the largest change of the definition by errors of u in all
-/// arrays. A gradient that is 0 since its terms cancel is compared with the largest sum of their absolute values. Draws
-/// are taken again until no such error changes a choice.
+/// arrays. Of a gradient whose terms cancel to less than 1/32 of the sum of their absolute values, 1/8 of that sum
+/// counts as the largest number. Draws are taken again until no such error changes a choice.
 /// @tparam Configuration  `layer`, `options()` and `name`
 template <class Configuration, class Backend = tested_backend>
 void check() {

@@ -116,13 +116,14 @@ inline Pass pass_of(layer_options const& o, Arrays const& arrays, Setting const&
 class Allowed {
  public:
   Allowed() = default;
-  /// This part of the largest number of a record, at least of 1/4; of the terms of a gradient that cancel to 0.
+  /// This part of the largest number of a record, at least of 1/4. Where the terms of a gradient cancel to less than
+  /// 1/32 of the sum of their absolute values, 1/8 of that sum counts, since each term is rounded.
   Allowed(Pass const& expected, double relative) {
     each(expected, expected, [&](std::string const& name, auto const& values, auto const&) {
       double most = 0;
       for (double const e : values) most = std::abs(e) > most ? std::abs(e) : most;
       auto const terms = expected.terms.find(name);
-      if (terms != expected.terms.end() && most < 1e-12 * terms->second) most = terms->second;
+      if (terms != expected.terms.end() && most < terms->second / 32) most = terms->second / 8;
       by_name_[name] = relative * (most > 0.25 ? most : 0.25);
     });
   }
