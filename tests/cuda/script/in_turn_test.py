@@ -17,7 +17,7 @@ subprocess.run([compiler, "-x", "c", "-shared", "-fPIC", "-o", library, here / "
 def rows_of(*options):
     script = here.parents[2] / "bench/gpu/baselines.py"
     command = [sys.executable, script, "--tflops=100", "--tbytes=4", *options, library]
-    env = {"PYTHONPATH": str(here / "fake_torch"), "FAKE_ROWS": str(library)}
+    env = {"PYTHONPATH": str(here / "fake_torch"), "FAKE_ROWS": str(library), "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run(command, env=env, capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(done.stderr)
