@@ -124,14 +124,6 @@ void write_sharded(std::string const& folder, Model const& model, std::string co
 
 // ---- the equations of the model as loops over the file's numbers in double ----
 
-std::vector<double> rms(std::vector<double> x, std::vector<double> const& gain) {
-  for (std::size_t t = 0; t < x.size(); t += width) {
-    double sum = 0;
-    for (std::size_t i = 0; i < width; ++i) sum += x[t + i] * x[t + i];
-    for (std::size_t i = 0; i < width; ++i) x[t + i] *= gain[i] / std::sqrt(sum / width + 1e-5);
-  }
-  return x;
-}
 /// Llama 3.1's rotary embedding of n heads.
 void rotate(std::vector<double>& q, std::size_t n) {
   constexpr double pi = 3.14159265358979323846;

@@ -70,6 +70,16 @@ inline std::vector<double> linear(std::vector<double> const& x, double const* w,
   }
   return y;
 }
+/// RMSNorm of the rows of x, which are as wide as the gain.
+inline std::vector<double> rms(std::vector<double> x, std::vector<double> const& gain) {
+  std::size_t const width = gain.size();
+  for (std::size_t t = 0; t < x.size(); t += width) {
+    double sum = 0;
+    for (std::size_t i = 0; i < width; ++i) sum += x[t + i] * x[t + i];
+    for (std::size_t i = 0; i < width; ++i) x[t + i] *= gain[i] / std::sqrt(sum / static_cast<double>(width) + 1e-5);
+  }
+  return x;
+}
 /// Rotates the pairs (i, i + d / 2) of every head of width d of row t, by angles times `factor`.
 inline void rotate_half(std::vector<double>& q, std::size_t width, std::size_t d, double theta = 10000,
                         double factor = 1) {

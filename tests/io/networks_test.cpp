@@ -86,14 +86,6 @@ NamedFile llama_file(Index blocks) {
   }
   return f;
 }
-std::vector<double> rms(std::vector<double> x, std::vector<double> const& gain) {
-  for (std::size_t t = 0; t < x.size(); t += width) {
-    double sum = 0;
-    for (std::size_t i = 0; i < width; ++i) sum += x[t + i] * x[t + i];
-    for (std::size_t i = 0; i < width; ++i) x[t + i] *= gain[i] / std::sqrt(sum / width + 1e-5);
-  }
-  return x;
-}
 /// The logits of the dense network, from the tensors of the file. A head has one frequency, here times `factor`.
 std::vector<double> llama_logits(NamedFile const& f, Index blocks, std::vector<Int> const& ids, double factor = 1) {
   auto const of = [&f](std::string const& name) -> std::vector<double> const& { return f.values.at(name); };

@@ -136,7 +136,7 @@ struct hidden_dropout : option_kind {
                               *meaning = "dropout of the hidden layer at the rate n / d", *without = "none";
 };
 struct no_hidden_dropout {
-  /// a.
+  /// The hidden layer a, unchanged.
   template <random_stream, Expr A>
   static constexpr A drop(A a) {
     return a;

@@ -37,7 +37,7 @@ struct attention_tile {
   Index first;              ///< first row or key; beyond the last one: empty
   Index end = largest_int;  ///< after its last row, unless the list ends before
 
-  /// Its rows, of a list of `length`; 0 or less if it is empty.
+  /// The number of rows of the tile, in a list of `length` rows; at most 0 for an empty tile.
   [[nodiscard]] HEADMIX_HD Index rows_of(Index length) const { return (end < length ? end : length) - first; }
 };
 
