@@ -239,8 +239,4 @@ struct FeedForward {
   };
 };
 
-static_assert(ExpertPolicy<FeedForward<8>> &&
-                  ExpertPolicy<FeedForward<dynamic, activation::relu, weights::ternary, feed_forward_bias>>,
-              "headmix: FeedForward is no ExpertPolicy");
-
 }  // namespace headmix

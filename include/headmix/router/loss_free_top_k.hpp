@@ -28,8 +28,4 @@ struct LossFreeTopK {
   };
 };
 
-static_assert(RouterPolicy<LossFreeTopK<8, 2>>, "headmix: LossFreeTopK is no RouterPolicy");
-static_assert(RouterPolicy<LossFreeTopK<dynamic, dynamic>>,
-              "headmix: LossFreeTopK with dynamic sizes is no RouterPolicy");
-
 }  // namespace headmix

@@ -120,9 +120,4 @@ struct QueryNorm {
   using inference_route = active_heads<Q, Tag>;
 };
 
-static_assert(RouterPolicy<QueryNorm<2, 6, 2>> && RouterPolicy<QueryNorm<0, 3, 1, estimator::active>>,
-              "headmix: QueryNorm is no RouterPolicy");
-static_assert(RouterPolicy<QueryNorm<dynamic, dynamic, dynamic>>,
-              "headmix: QueryNorm with dynamic sizes is no RouterPolicy");
-
 }  // namespace headmix

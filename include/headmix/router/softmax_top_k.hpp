@@ -74,9 +74,4 @@ using noisy_options = unique<concat<with_default<gating::policy, gating::renorma
 template <Index Experts, Index TopK, class... Options>
 using NoisyTopK = typename detail::softmax_top_k_with<Experts, TopK, detail::noisy_options<Options...>>::type;
 
-static_assert(RouterPolicy<SoftmaxTopK<8, 2>>, "headmix: SoftmaxTopK is no RouterPolicy");
-static_assert(RouterPolicy<SoftmaxTopK<dynamic, dynamic>>,
-              "headmix: SoftmaxTopK with dynamic sizes is no RouterPolicy");
-static_assert(RouterPolicy<NoisyTopK<8, 2, sampled<1>, loss::cv_squared>>, "headmix: NoisyTopK is no RouterPolicy");
-
 }  // namespace headmix

@@ -229,10 +229,4 @@ struct TwoStage {
   };
 };
 
-static_assert(RouterPolicy<TwoStage<2, 6, 2>> && RouterPolicy<TwoStage<0, 4, 1>> &&
-                  RouterPolicy<TwoStage<1, 4, 1, scaling::paper>>,
-              "headmix: TwoStage is no RouterPolicy");
-static_assert(RouterPolicy<TwoStage<4, 0, 0>> && RouterPolicy<TwoStage<dynamic, dynamic, dynamic>>,
-              "headmix: TwoStage without routed heads, or with dynamic sizes, is no RouterPolicy");
-
 }  // namespace headmix
