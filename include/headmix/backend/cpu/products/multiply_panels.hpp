@@ -58,8 +58,8 @@ void multiply_panels(Index m, C c, A const& a, view<B> b, bool accumulate, Prefe
 
 /// c = a b or c += a b for matrices; c has col_stride 1.
 template <class T, class B>
+  requires std::is_const_v<B>
 void multiply_panels(view<T> c, view<std::type_identity_t<T const>> a, view<B> b, bool accumulate) {
-  if constexpr (!std::is_const_v<B>) return multiply_panels<T, B const>(c, a, b, accumulate);  // instantiated once
   using block = register_block<T>;
   auto const rows_from = [&c](Index i) { return strided_rows<T>{c.row(i), c.row_stride}; };
   if (a.col_stride == 1) {
@@ -78,6 +78,12 @@ void multiply_panels(view<T> c, view<std::type_identity_t<T const>> a, view<B> b
       multiply_panels<T>(m, rows_from(i), packed_a<T>{a_data, packed_a<T>::stride_of(n)}, b.middle_rows(k, n),
                          accumulate || k > 0);
     }
+}
+
+template <class T, class B>
+  requires(!std::is_const_v<B>)
+void multiply_panels(view<T> c, view<std::type_identity_t<T const>> a, view<B> b, bool accumulate) {
+  multiply_panels<T, B const>(c, a, b, accumulate);
 }
 
 }  // namespace headmix::cpu_kernels::inline HEADMIX_ISA::detail
