@@ -114,8 +114,10 @@ class Attention {
     KeysAndValues all;
     Count const width = kv_heads * o.head_dim;
     for (std::size_t n = 0; n < s.keys.size(); ++n) {
-      Row const& x = (o.context_width > 0 ? in.context : in.x)[static_cast<std::size_t>(s.keys[n])];
-      Row k = product(x, v["W_k"], width), values = product(x, v["W_v"], width);
+      auto const row = static_cast<std::size_t>(s.keys[n]);
+      Row const& x = (o.context_width > 0 ? in.context : in.x)[row];
+      Row k = product(x, v["W_k"], width);
+      Row values = product(o.value_width > 0 ? in.values[row] : x, v["W_v"], width);
       if (o.key_bias) add(k, v["b_k"]);
       if (o.value_bias) add(values, v["b_v"]);
       Row of_heads;

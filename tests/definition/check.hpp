@@ -78,7 +78,7 @@ inline RowsOfSequences with_padding_at(std::vector<std::vector<std::uint8_t>> va
 /// What a module is run with.
 struct Case {
   RowsOfSequences queries, keys;
-  Arrays arrays;  ///< x and context
+  Arrays arrays;  ///< x, context and values
   Setting setting;
 };
 
@@ -153,6 +153,11 @@ inline Case case_of(layer_options const& o, int which, unsigned seed) {
   if (cross) {
     c.arrays["context"] = drawn("context", c.keys.rows() * o.context_width, 1.5, seed);
     hide(c.keys, o.context_width, c.arrays["context"]);
+  }
+  if (o.value_width > 0) {
+    RowsOfSequences const& rows_of_keys = cross ? c.keys : c.queries;
+    c.arrays["values"] = drawn("values", rows_of_keys.rows() * o.value_width, 1.5, seed);
+    hide(rows_of_keys, o.value_width, c.arrays["values"]);
   }
   c.setting.draws = {true, 11 + seed, 3};
   c.setting.loss_weights = {0.75, -0.5, 0.25};
@@ -235,6 +240,19 @@ Pass pass_of_layer(M& m, layer_options const& o, Case& c) {
       return false;
     }
   }();
+  constexpr bool has_values = [] {
+    if constexpr (requires { typename L::values; }) {
+      return headmix::detail::contains<leaves, typename L::values>;
+    } else {
+      return false;
+    }
+  }();
+  view<T> by_values;
+  if constexpr (has_values) {
+    Count const rows = (is_cross ? c.keys : c.queries).rows();
+    by_values = {on_device(std::vector<T>(static_cast<std::size_t>(rows * o.value_width))), rows, o.value_width};
+    m.program().bind(typename L::values{}, rows_of(c.arrays["values"], rows, o.value_width), by_values);
+  }
   Pass found;
   if constexpr (is_cross) {
     batch const keys = c.keys.as_batch();
@@ -257,6 +275,7 @@ Pass pass_of_layer(M& m, layer_options const& o, Case& c) {
   m.backward(dy, std::span<double const>(c.setting.loss_weights.data(), found.losses.size()));
   found.gradients["x"] = on_host(m.input_gradient());
   if constexpr (is_cross) found.gradients["context"] = on_host(m.context_gradient());
+  if constexpr (has_values) found.gradients["values"] = on_host(view<T const>(by_values));
   for (auto const& p : m.parameters()) {
     found.gradients[std::string(p.name)] =
         on_host(view<std::remove_reference_t<decltype(*p.gradient.data)> const>(p.gradient));

@@ -17,6 +17,7 @@ void check_decoder(layer_options const& o) {
   using Backend = Reference<double>;
   Module<L, Backend, inference> m(1);
   Arrays arrays{{"x", drawn("x", text_rows * o.width, 1.5, 1)}};
+  if (o.value_width > 0) arrays["values"] = drawn("values", text_rows * o.value_width, 1.5, 1);
   for (auto const& p : m.parameters()) {
     auto& values = arrays[std::string(p.name)];
     values = drawn(std::string(p.name), p.value.size(), 0.8, 1);
@@ -35,6 +36,14 @@ void check_decoder(layer_options const& o) {
     found.losses = expected.losses;
     for (Index begin = 0; begin < text_rows; begin += size) {
       Index const rows = (std::min)(size, text_rows - begin);
+      if constexpr (requires {
+                      requires headmix::detail::contains <
+                          typename Decoder<L, Backend>::module_type::program_type::leaves,
+                      typename L::values > ;
+                    }) {
+        decoder.module().program().bind(typename L::values{},
+                                        {arrays["values"].data() + begin * o.value_width, rows, o.value_width});
+      }
       auto const y = to_doubles(decoder.prefill({arrays["x"].data() + begin * o.width, rows, o.width}));
       found.y.insert(found.y.end(), y.begin(), y.end());
     }
@@ -57,6 +66,10 @@ TEST_CASE("definition: a decoder of MultiHead") {
        .image_height = 2,
        .image_width = 3,
        .maps = {{map_kind::learned_slope}, {map_kind::soft_cap, 2}}});
+}
+TEST_CASE("definition: a decoder of MultiHead with values of a further input") {
+  check_decoder<MultiHead<6, 4, 4, causal, value_dim<3>, rope<>>>(
+      {.mask = mask_kind::causal, .value_width = 3, .rope_theta = 10000});
 }
 TEST_CASE("definition: a decoder of Moh") {
   check_decoder<

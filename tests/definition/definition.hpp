@@ -13,7 +13,7 @@ inline Results results(layer_options const& o, Values const& v, Inputs const& in
   return o.family == family::mh_moe ? mh_moe(o, v, in) : Attention(o, v, in).run();
 }
 
-/// Arrays by name, row-major: parameters, buffers, "x" and "context".
+/// Arrays by name, row-major: parameters, buffers, "x", "context" and "values".
 using Arrays = std::map<std::string, std::vector<double>>;
 
 /// What a pass gets besides the arrays.
@@ -31,12 +31,12 @@ struct Pass {
 };
 
 namespace detail {
-/// The arrays as numbers, x and context as rows.
+/// The arrays as numbers, those of inputs as rows.
 inline void bind(layer_options const& o, std::map<std::string, Row> const& numbers, Values& v, Inputs& in) {
   for (auto const& [name, row] : numbers) {
-    if (name == "x" || name == "context") {
-      Count const width = name == "x" ? o.width : o.context_width;
-      auto& rows = name == "x" ? in.x : in.context;
+    if (name == "x" || name == "context" || name == "values") {
+      Count const width = name == "x" ? o.width : name == "context" ? o.context_width : o.value_width;
+      auto& rows = name == "x" ? in.x : name == "context" ? in.context : in.values;
       for (Count i = 0; i < static_cast<Count>(row.size()); i += width) rows.push_back(part(row, i, width));
     } else {
       v.all[name] = row;
@@ -67,7 +67,7 @@ inline Pass pass_of(layer_options const& o, Arrays const& arrays, Setting const&
     for (double const value : values) numbers[name].push_back(variable(value));
   }
   Values v;
-  Inputs in{{}, {}, s.sequences, s.draws};
+  Inputs in{{}, {}, {}, s.sequences, s.draws};
   detail::bind(o, numbers, v, in);
   Results const r = results(o, v, in);
   Number const f = detail::objective(s, r);
@@ -102,7 +102,7 @@ inline Pass pass_of(layer_options const& o, Arrays const& arrays, Setting const&
         at[name].push_back(std::isnan(values[i]) ? values[i] : values[i] + by * direction[name][i]);
     }
     Values moved_values;
-    Inputs moved_inputs{{}, {}, s.sequences, s.draws};
+    Inputs moved_inputs{{}, {}, {}, s.sequences, s.draws};
     detail::bind(o, at, moved_values, moved_inputs);
     return detail::objective(s, results(o, moved_values, moved_inputs)).value;
   };

@@ -75,6 +75,7 @@ CAPS = [
     V("soft_cap<dynamic>", ["soft_cap<dynamic>"], "{map_kind::soft_cap, 1.5}"),
 ]
 CONTEXT = [V("self"), V("context_dim", ["context_dim<5>"], ".context_width = 5")]
+VALUES = [V("values of the keys' input"), V("value_dim", ["value_dim<3>"], ".value_width = 3")]
 PADDED = flag("padded")
 KV_HEADS = [V("no kv_heads"), V("kv_heads", ["kv_heads<2>"], ".kv_heads = 2")]
 DROPOUTS = {
@@ -181,6 +182,7 @@ def attention(factors):
         factors[bias] = flag(bias)
     factors["kv_heads"] = KV_HEADS
     factors["context"] = CONTEXT
+    factors["values"] = VALUES
     factors["padded"] = PADDED
     factors["position"] = POSITIONS
     factors["slopes"] = SLOPES
@@ -371,6 +373,15 @@ class Search:
             gain += best
         return row, gain
 
+    def triples(self):
+        """The number of triples of values of which every two may stand together."""
+        n = 0
+        for f, g, h in itertools.combinations(range(len(self.names)), 3):
+            for a, b, c in itertools.product(range(self.sizes[f]), range(self.sizes[g]), range(self.sizes[h])):
+                n += self.real[f][a] and self.real[g][b] and self.real[h][c] and b in self.allowed[f][a][g] and \
+                    c in self.allowed[f][a][h] and c in self.allowed[g][b][h]
+        return n
+
     def rows(self):
         uncovered, all_pairs = {}, 0
         for f, g in itertools.combinations(range(len(self.names)), 2):
@@ -448,7 +459,7 @@ def data_of(c, layer_data):
 
 # The order of members of layer_options, in which designated initialisers stand.
 MEMBERS = ["family", "heads", "mask", "query_bias", "key_bias", "value_bias", "output_bias", "kv_heads",
-           "context_width", "padded", "rope_theta", "scores", "image_height", "image_width", "trained_height",
+           "context_width", "value_width", "padded", "rope_theta", "scores", "image_height", "image_width", "trained_height",
            "trained_width", "maps", "probability_dropout", "output_dropout", "dense_projections", "router", "experts",
            "top_k", "shared", "routed", "gating", "noise", "noise_floor", "sampled", "paper_scaling",
            "estimates_active", "losses", "left_out", "gate_dim", "pool", "program", "split", "head", "merge",
@@ -479,7 +490,7 @@ def initialiser(c, layer_data):
 
 DRAWN = 2  # of each layer
 # Values that a random case would have to bind or to set.
-UNDRAWN = {"rope<dynamic>", "soft_cap<dynamic>", "capacity<dynamic>", "choice::given"}
+UNDRAWN = {"rope<dynamic>", "soft_cap<dynamic>", "capacity<dynamic>", "choice::given", "value_dim"}
 
 DRAWN_HEADER = """// SPDX-License-Identifier: MIT
 // Written by definition/generate.py --draw {}: {} layers whose options were drawn at random.
@@ -575,8 +586,8 @@ def main():
                 f.write(text)
         real = [[(f, a) for f, a in enumerate(row) if search.real[f][a]] for row in rows]
         triples = len({t for row in real for t in itertools.combinations(row, 3)})
-        print(f"{name}: {len(rows)} configurations, {pairs} pairs and {triples} triples of values of {len(factors)} "
-              "options")
+        print(f"{name}: {len(rows)} configurations, {pairs} pairs and {triples} of {search.triples()} triples of "
+              f"values of {len(factors)} options")
         if "--pairs" in sys.argv:
             for ((f, a), (g, b)), why in forbidden.items():
                 if why:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Written by generate.py: moa, configurations 8 to 15 of 54.
+// Written by generate.py: moa, configurations 8 to 15 of 52.
 
 #include "headmix/layer/moa.hpp"
 
@@ -12,106 +12,111 @@ namespace headmix::definition::moa_1 {
 
 struct configuration_8 {
   static constexpr char const* name = "moa 8";
-  using layer = Moa<6, 4, TwoStage<6, 0, 0, loss::cv_squared>, neighbouring_keys, context_dim<5>,
-      probability_dropout<1, 4>, output_bias, geometric_alibi, rope<>, value_bias, soft_cap<dynamic>>;
+  using layer = Moa<6, 4, TwoStage<1, 5, 2, scaling::paper, loss::load_balance, loss::z>, context_dim<5>,
+      neighbouring_keys, place_and_head, key_bias, output_dropout<1, 4>, padded, kv_heads<2>, soft_cap<5, 2>>;
   static layer_options options() {
-    return {.family = family::moa, .mask = mask_kind::neighbours, .value_bias = true, .output_bias = true,
-            .context_width = 5, .rope_theta = 10000, .maps = {{map_kind::geometric_alibi}, {map_kind::soft_cap, 1.5}},
-            .probability_dropout = 0.25, .router = router_kind::two_stage, .experts = 5, .top_k = 0, .shared = 6,
-            .routed = 0, .losses = {loss_kind::cv_squared}};
+    return {.family = family::moa, .mask = mask_kind::neighbours, .key_bias = true, .kv_heads = 2, .context_width = 5,
+            .padded = true, .maps = {{map_kind::place_and_head}, {map_kind::soft_cap, 2.5}}, .output_dropout = 0.25,
+            .router = router_kind::two_stage, .experts = 5, .top_k = 2, .shared = 1, .routed = 5,
+            .paper_scaling = true, .losses = {loss_kind::load_balance, loss_kind::z}};
   }
 };
 TEST_CASE("definition: moa 8") { check<configuration_8>(); }
 
 struct configuration_9 {
   static constexpr char const* name = "moa 9";
-  using layer = Moa<6, 4, TwoStage<1, 5, 2, scaling::paper, loss::first_choice_balance, loss::head_balance_unscaled>,
-      kv_heads<2>, neighbouring_keys, rope<dynamic>, output_dropout<1, 4>, soft_cap<2>, probability_dropout<1, 4>,
-      key_bias, query_bias, context_dim<5>, padded, place_and_head>;
+  using layer = Moa<6, 4, SoftmaxTopK<5, 1, gating::raw, noise<>, init<fan_in_uniform>, loss::z_with_padding,
+      loss::head_balance_unscaled, loss::load_balance>, context_dim<5>, neighbouring_keys, kv_heads<2>, rope<dynamic>,
+      output_bias, value_dim<3>, query_bias, alibi, probability_dropout<1, 4>, learned_gain, soft_cap<dynamic>>;
   static layer_options options() {
-    return {.family = family::moa, .mask = mask_kind::neighbours, .query_bias = true, .key_bias = true, .kv_heads = 2,
-            .context_width = 5, .padded = true, .rope_theta = 50, .maps = {{map_kind::soft_cap, 2},
-            {map_kind::place_and_head}}, .probability_dropout = 0.25, .output_dropout = 0.25,
-            .router = router_kind::two_stage, .experts = 5, .top_k = 2, .shared = 1, .routed = 5,
-            .paper_scaling = true, .losses = {loss_kind::first_choice_balance, loss_kind::head_balance_unscaled}};
+    return {.family = family::moa, .mask = mask_kind::neighbours, .query_bias = true, .output_bias = true,
+            .kv_heads = 2, .context_width = 5, .value_width = 3, .rope_theta = 50, .maps = {{map_kind::alibi},
+            {map_kind::learned_gain}, {map_kind::soft_cap, 1.5}}, .probability_dropout = 0.25,
+            .router = router_kind::softmax_top_k, .experts = 5, .top_k = 1, .gating = gating_kind::raw, .noise = true,
+            .losses = {loss_kind::z_with_padding, loss_kind::head_balance_unscaled, loss_kind::load_balance}};
   }
 };
 TEST_CASE("definition: moa 9") { check<configuration_9>(); }
 
 struct configuration_10 {
   static constexpr char const* name = "moa 10";
-  using layer = Moa<6, 4, SoftmaxTopK<5, 2, gating::raw, noise<>, sampled<1>>, output_dropout<1, 4>, context_dim<5>,
-      sliding_window<3>, key_bias, query_bias, kv_heads<2>, learned_slope, learned_gain>;
+  using layer = Moa<6, 4, TwoStage<2, 4, 1, loss::first_choice_balance, loss::head_balance_unscaled>, output_dropout<1,
+      4>, value_bias, neighbouring_keys, rope<>, geometric_alibi, value_dim<3>, learned_gain>;
   static layer_options options() {
-    return {.family = family::moa, .mask = mask_kind::window, .query_bias = true, .key_bias = true, .kv_heads = 2,
-            .context_width = 5, .maps = {{map_kind::learned_slope}, {map_kind::learned_gain}}, .output_dropout = 0.25,
-            .router = router_kind::softmax_top_k, .experts = 5, .top_k = 2, .gating = gating_kind::raw, .noise = true,
-            .sampled = 1, .losses = {loss_kind::load_balance, loss_kind::z}};
+    return {.family = family::moa, .mask = mask_kind::neighbours, .value_bias = true, .value_width = 3,
+            .rope_theta = 10000, .maps = {{map_kind::geometric_alibi}, {map_kind::learned_gain}},
+            .output_dropout = 0.25, .router = router_kind::two_stage, .experts = 5, .top_k = 1, .shared = 2,
+            .routed = 4, .losses = {loss_kind::first_choice_balance, loss_kind::head_balance_unscaled}};
   }
 };
 TEST_CASE("definition: moa 10") { check<configuration_10>(); }
 
 struct configuration_11 {
   static constexpr char const* name = "moa 11";
-  using layer = Moa<6, 4, SoftmaxTopK<5, 4, gating::renormalized, loss::z, loss::cv_squared>, padded, key_bias,
-      value_bias, kv_heads<2>, neighbouring_keys, alibi, soft_cap<5, 2>>;
+  using layer = Moa<6, 4, TwoStage<1, 5, 2>, probability_dropout<1, 4>, padded, soft_cap<2>, output_bias, rope<>,
+      value_dim<3>, query_bias, context_dim<5>, learned_slope>;
   static layer_options options() {
-    return {.family = family::moa, .mask = mask_kind::neighbours, .key_bias = true, .value_bias = true, .kv_heads = 2,
-            .padded = true, .maps = {{map_kind::alibi}, {map_kind::soft_cap, 2.5}},
-            .router = router_kind::softmax_top_k, .experts = 5, .top_k = 4, .gating = gating_kind::renormalized,
-            .losses = {loss_kind::z, loss_kind::cv_squared}};
+    return {.family = family::moa, .query_bias = true, .output_bias = true, .context_width = 5, .value_width = 3,
+            .padded = true, .rope_theta = 10000, .maps = {{map_kind::soft_cap, 2}, {map_kind::learned_slope}},
+            .probability_dropout = 0.25, .router = router_kind::two_stage, .experts = 5, .top_k = 2, .shared = 1,
+            .routed = 5, .losses = {loss_kind::head_balance}};
   }
 };
 TEST_CASE("definition: moa 11") { check<configuration_11>(); }
 
 struct configuration_12 {
   static constexpr char const* name = "moa 12";
-  using layer = Moa<6, 4, TwoStage<1, 5, 2>, output_bias, query_bias, soft_cap<2>, value_bias, alibi>;
+  using layer = Moa<6, 4, SoftmaxTopK<5, 4, gating::raw, noise<number<0>>, sampled<1>, loss::first_choice_balance,
+      loss::head_balance>, key_bias, output_dropout<1, 4>, soft_cap<dynamic>, causal, value_bias,
+      probability_dropout<1, 4>>;
   static layer_options options() {
-    return {.family = family::moa, .query_bias = true, .value_bias = true, .output_bias = true,
-            .maps = {{map_kind::soft_cap, 2}, {map_kind::alibi}}, .router = router_kind::two_stage, .experts = 5,
-            .top_k = 2, .shared = 1, .routed = 5, .losses = {loss_kind::head_balance}};
+    return {.family = family::moa, .mask = mask_kind::causal, .key_bias = true, .value_bias = true,
+            .maps = {{map_kind::soft_cap, 1.5}}, .probability_dropout = 0.25, .output_dropout = 0.25,
+            .router = router_kind::softmax_top_k, .experts = 5, .top_k = 4, .gating = gating_kind::raw, .noise = true,
+            .noise_floor = 0, .sampled = 1, .losses = {loss_kind::first_choice_balance, loss_kind::head_balance}};
   }
 };
 TEST_CASE("definition: moa 12") { check<configuration_12>(); }
 
 struct configuration_13 {
   static constexpr char const* name = "moa 13";
-  using layer = Moa<6, 4, TwoStage<0, 6, 2, loss::first_choice_balance, loss::head_balance_unscaled>, rope<>,
-      value_bias, query_bias, soft_cap<5, 2>, causal, key_bias, output_bias>;
+  using layer = Moa<6, 4, TwoStage<2, 4, 1, scaling::paper, loss::first_choice_balance, loss::head_balance_unscaled>,
+      padded, sliding_window<3>, probability_dropout<1, 4>, key_bias, output_bias, soft_cap<2>, value_dim<3>,
+      kv_heads<2>, query_bias, rope<dynamic>, alibi, place_and_head>;
   static layer_options options() {
-    return {.family = family::moa, .mask = mask_kind::causal, .query_bias = true, .key_bias = true, .value_bias = true,
-            .output_bias = true, .rope_theta = 10000, .maps = {{map_kind::soft_cap, 2.5}},
-            .router = router_kind::two_stage, .experts = 5, .top_k = 2, .shared = 0, .routed = 6,
-            .losses = {loss_kind::first_choice_balance, loss_kind::head_balance_unscaled}};
+    return {.family = family::moa, .mask = mask_kind::window, .query_bias = true, .key_bias = true,
+            .output_bias = true, .kv_heads = 2, .value_width = 3, .padded = true, .rope_theta = 50,
+            .maps = {{map_kind::soft_cap, 2}, {map_kind::alibi}, {map_kind::place_and_head}},
+            .probability_dropout = 0.25, .router = router_kind::two_stage, .experts = 5, .top_k = 1, .shared = 2,
+            .routed = 4, .paper_scaling = true, .losses = {loss_kind::first_choice_balance,
+            loss_kind::head_balance_unscaled}};
   }
 };
 TEST_CASE("definition: moa 13") { check<configuration_13>(); }
 
 struct configuration_14 {
   static constexpr char const* name = "moa 14";
-  using layer = Moa<6, 4, SoftmaxTopK<5, 1, gating::detached, noise<number<0>>, init<fan_in_uniform>, loss::z,
-      loss::cv_squared>, context_dim<5>, rope<dynamic>, padded, learned_slope, causal, probability_dropout<1, 4>,
-      place_and_head>;
+  using layer = Moa<6, 4, SoftmaxTopK<5, 2, gating::renormalized, noise<>, sampled<2>, loss::z_with_padding,
+      loss::head_balance_unscaled, loss::load_balance>, first_and_latest_keys, soft_cap<2>, padded, output_dropout<1,
+      4>, geometric_alibi>;
   static layer_options options() {
-    return {.family = family::moa, .mask = mask_kind::causal, .context_width = 5, .padded = true, .rope_theta = 50,
-            .maps = {{map_kind::learned_slope}, {map_kind::place_and_head}}, .probability_dropout = 0.25,
-            .router = router_kind::softmax_top_k, .experts = 5, .top_k = 1, .noise = true, .noise_floor = 0,
-            .losses = {loss_kind::z, loss_kind::cv_squared}};
+    return {.family = family::moa, .mask = mask_kind::first_and_latest, .padded = true, .maps = {{map_kind::soft_cap,
+            2}, {map_kind::geometric_alibi}}, .output_dropout = 0.25, .router = router_kind::softmax_top_k,
+            .experts = 5, .top_k = 2, .gating = gating_kind::renormalized, .noise = true, .sampled = 2,
+            .losses = {loss_kind::z_with_padding, loss_kind::head_balance_unscaled, loss_kind::load_balance}};
   }
 };
 TEST_CASE("definition: moa 14") { check<configuration_14>(); }
 
 struct configuration_15 {
   static constexpr char const* name = "moa 15";
-  using layer = Moa<6, 4, SoftmaxTopK<5, 2, gating::detached, sampled<2>, loss::first_choice_balance,
-      loss::head_balance>, kv_heads<2>, soft_cap<dynamic>, padded, output_dropout<1, 4>, first_and_latest_keys,
-      key_bias, output_bias, context_dim<5>>;
+  using layer = Moa<6, 4, TwoStage<6, 0, 0, scaling::paper, loss::cv_squared>, query_bias, key_bias, kv_heads<2>,
+      probability_dropout<1, 4>, value_bias, geometric_alibi, place_and_head>;
   static layer_options options() {
-    return {.family = family::moa, .mask = mask_kind::first_and_latest, .key_bias = true, .output_bias = true,
-            .kv_heads = 2, .context_width = 5, .padded = true, .maps = {{map_kind::soft_cap, 1.5}},
-            .output_dropout = 0.25, .router = router_kind::softmax_top_k, .experts = 5, .top_k = 2, .sampled = 2,
-            .losses = {loss_kind::first_choice_balance, loss_kind::head_balance}};
+    return {.family = family::moa, .query_bias = true, .key_bias = true, .value_bias = true, .kv_heads = 2,
+            .maps = {{map_kind::geometric_alibi}, {map_kind::place_and_head}}, .probability_dropout = 0.25,
+            .router = router_kind::two_stage, .experts = 5, .top_k = 0, .shared = 6, .routed = 0,
+            .paper_scaling = true, .losses = {loss_kind::cv_squared}};
   }
 };
 TEST_CASE("definition: moa 15") { check<configuration_15>(); }

@@ -60,6 +60,7 @@ struct layer_options {
   bool query_bias = false, key_bias = false, value_bias = false, output_bias = false;
   Count kv_heads = 0;       ///< 0: one in Moa, else as many as heads
   Count context_width = 0;  ///< 0: self-attention
+  Count value_width = 0;    ///< 0: values are of the keys' input
   bool padded = false;
   double rope_theta = 0;  ///< 0: none
   scores_kind scores = scores_kind::products;
@@ -103,7 +104,7 @@ struct Sequence {
 };
 
 struct Inputs {
-  std::vector<Row> x, context;  ///< rows with padding
+  std::vector<Row> x, context, values;  ///< rows with padding
   std::vector<Sequence> sequences;
   Draws draws;
 };

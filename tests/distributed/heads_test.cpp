@@ -21,6 +21,23 @@ TEST_CASE("Moa whose experts are divided among ranks") {
                      given_rows::all_ranks);
   }
 }
+/// Attention whose values are of another input than its keys.
+template <class Attention>
+struct ValuesApart {
+  struct model_dim : size<12> {};
+  struct x : input<tokens, model_dim> {};
+  static constexpr auto a = use<Attention, "a">(x{}, feed<typename Attention::values>(silu(x{})));
+  static constexpr auto y = a.y;
+  using losses = losses_of<a>;
+  using observed = observed_of<a>;
+};
+TEST_CASE("attention with values of a further input on several ranks") {
+  check<ValuesApart<MultiHead<12, 5, 4, causal, value_dim<12>>>,
+        ValuesApart<MultiHead<12, 5, 4, causal, value_dim<12>, tensor_parallel>>>({6, 6}, 6, given_rows::all_ranks);
+  using R = SoftmaxTopK<5, 3>;
+  check<ValuesApart<Moa<12, 4, R, causal, value_dim<12>>>,
+        ValuesApart<Moa<12, 4, R, causal, value_dim<12>, expert_parallel>>>({6, 6}, 6, given_rows::all_ranks);
+}
 TEST_CASE("MoH whose heads are divided among ranks") {
   using R = TwoStage<2, 4, 2>;
   using One = Moh<12, 4, R, causal, kv_heads<3>, query_bias>;

@@ -71,7 +71,8 @@ struct division_of_heads<true, Heads, KvHeads> {
 };
 }  // namespace detail
 
-/// An attention layer: keys and values, [key tokens, kv_heads head_dim], of x or of the input `context`.
+/// An attention layer: keys and values, [key tokens, kv_heads head_dim], of x or of the input `context`; with
+/// value_dim, values are of the input `values`, which has the rows of the keys' input.
 /// @tparam KvHeads number of key/value heads without the option kv_heads<n>
 /// @tparam Heads heads of a query row; void if they are the key/value heads
 /// @tparam Initializer initial values of W_k and W_v
@@ -87,6 +88,7 @@ struct attention_block : token_block<Layer, Options, Width> {
 
   struct head_dim : size<HeadDim> {};
   struct context_dim : size<Options::template value<option::context_dim, Width>> {};
+  struct value_dim : size<Options::template value<option::value_dim, Width>> {};
   struct given {
     struct kv_heads : size<Options::template value<option::kv_heads, 1>> {};
   };
@@ -98,6 +100,8 @@ struct attention_block : token_block<Layer, Options, Width> {
   /// The heads of this rank: all heads, or its share.
   using own_heads = typename division::heads;
   using key_dim = std::conditional_t<cross, context_dim, typename base::model_dim>;
+  using key_rows = std::conditional_t<has<padded>, std::conditional_t<cross, padded_context_tokens, padded_tokens>,
+                                      std::conditional_t<cross, context_tokens, tokens>>;
   /// The score options, with score maps that number E heads.
   template <Extent E>
   using scores_of = score_options<E, head_dim, Options>;
@@ -105,10 +109,11 @@ struct attention_block : token_block<Layer, Options, Width> {
 
   struct context : input<std::conditional_t<has<padded>, padded_context_tokens, context_tokens>, context_dim> {};
   struct context_valid_rows : row_numbers<context_tokens, padded_context_tokens> {};
+  struct values : input<key_rows, value_dim> {};
   struct W_k : param<key_dim, times<kv_heads, head_dim>> {
     using initializer = Initializer;
   };
-  struct W_v : param<key_dim, times<kv_heads, head_dim>> {
+  struct W_v : param<std::conditional_t<has<option::value_dim>, value_dim, key_dim>, times<kv_heads, head_dim>> {
     using initializer = Initializer;
   };
   struct b_k : bias_param<times<kv_heads, head_dim>> {};
@@ -120,6 +125,7 @@ struct attention_block : token_block<Layer, Options, Width> {
     using valid_rows = typename base::valid_rows;
     using context = typename attention_block::context;
     using context_valid_rows = typename attention_block::context_valid_rows;
+    using values = typename attention_block::values;
     static constexpr bool cross = attention_block::cross;
   };
 
@@ -159,11 +165,13 @@ struct attention_block : token_block<Layer, Options, Width> {
   // clang-format off
   static constexpr auto x_q = on_each_rank(base::x_t);                               // input of W_q
   static constexpr auto x_c = either<has<padded>>(gather_rows(context{}, context_valid_rows{}), context{});
-  static constexpr auto x_k = on_each_rank<has<tensor_parallel>>(                    // input of W_k and W_v
-      either<cross>(x_c, base::x_t));
+  static constexpr auto valid_keys = either<cross>(context_valid_rows{}, typename base::valid_rows{});
+  static constexpr auto x_k = on_each_rank<has<tensor_parallel>>(either<cross>(x_c, base::x_t));  // input of W_k
+  static constexpr auto x_v = either<has<option::value_dim>>(on_each_rank<has<tensor_parallel>>(  // input of W_v
+      either<has<padded>>(gather_rows(values{}, valid_keys), values{})), x_k);
   static constexpr auto all_k = x_k % W_k{} + when<has<key_bias>>(either<softmax_hides_key_bias>(detach(b_k{}), b_k{}));
   static constexpr auto k = rotate_keys<kv_heads>(scores::template keys<kv_heads>(all_k));                // K = X W_k
-  static constexpr auto v = x_k % W_v{} + when<has<value_bias>>(b_v{});                              // V = X W_v
+  static constexpr auto v = x_v % W_v{} + when<has<value_bias>>(b_v{});                              // V = X W_v
   // clang-format on
 
   /// softmax(scores) v, with mask, scores and dropout of the options; `where` is empty, or the rows_of_heads.

@@ -24,8 +24,8 @@ inline constexpr bool has_default_pool<sliding_window<Window>> = true;
 /// mixture.
 using mae_options =
     accepts<option::mask, option::left_out_heads, pool::policy, option::gate_dim, output_bias, option::context_dim,
-            padded, option::position, option::score_map, option::probability_dropout, option::output_dropout,
-            tensor_parallel, excludes<tensor_parallel, option::score_map>,
+            option::value_dim, padded, option::position, option::score_map, option::probability_dropout,
+            option::output_dropout, tensor_parallel, excludes<tensor_parallel, option::score_map>,
             excludes<tensor_parallel, option::probability_dropout>>;
 
 /// x [tokens, d] -> y [tokens, d], with W_q, W_k, W_v [d, h d_h] and W_o [h d_h, d] as in multi-head attention, and a
@@ -48,7 +48,7 @@ struct Mae
     : multi_head_block<Mae<Width, Heads, HeadDim, Options...>, option_set<mae_options, Options...>, Width, HeadDim,
                        typename detail::head_count<Mae<Width, Heads, HeadDim, Options...>, Heads>::heads> {
   using block = typename Mae::multi_head_block;
-  using block::x_t, block::x_k;
+  using block::x_t, block::x_k, block::x_v;
   using typename block::W_q, typename block::W_k, typename block::W_v, typename block::W_o;
   using O = option_set<mae_options, Options...>;
   using Mask = typename O::template get<option::mask>;
@@ -112,7 +112,7 @@ struct Mae
     static constexpr auto heads_k = gather_choices(kept, sequence_numbers<key_tokens>());
     static constexpr auto q = expert_linear(block::x_q, column_blocks<own_heads>(W_q{}), heads_q);
     static constexpr auto k = merge_rows<expert_heads>(expert_linear(x_k, column_blocks<own_heads>(W_k{}), heads_k));
-    static constexpr auto v = merge_rows<expert_heads>(expert_linear(x_k, column_blocks<own_heads>(W_v{}), heads_k));
+    static constexpr auto v = merge_rows<expert_heads>(expert_linear(x_v, column_blocks<own_heads>(W_v{}), heads_k));
     /// Attention(q_j, k_j, v_j), a row for each token and each head j of its expert. Score maps are by head number;
     /// with score maps, keys and values of all heads are computed.
     static constexpr auto attended() {

@@ -12,16 +12,20 @@ namespace headmix {
 
 /// The options of Moa. An expert is kv_heads heads, head j reads key/value head j (JetMoE).
 using moa_options =
-    accepts<option::mask, query_bias, key_bias, value_bias, output_bias, option::kv_heads, option::context_dim, padded,
-            option::position, option::score_map, option::probability_dropout, option::output_dropout, expert_parallel,
-            excludes<expert_parallel, option::score_map>, excludes<expert_parallel, option::probability_dropout>>;
+    accepts<option::mask, query_bias, key_bias, value_bias, output_bias, option::kv_heads, option::context_dim,
+            option::value_dim, padded, option::position, option::score_map, option::probability_dropout,
+            option::output_dropout, expert_parallel, excludes<expert_parallel, option::score_map>,
+            excludes<expert_parallel, option::probability_dropout>>;
 
 namespace detail {
+/// True without this option of an input's width, or if it is Width.
+template <class Options, class Dim, Index Width>
+inline constexpr bool has_width =
+    !Options::template has<Dim> || (Width != dynamic && Options::template value<Dim, Width> == Width);
 /// Gain 1 / sqrt(2) if queries, keys and values are projections of the same width.
 template <class Options, Index Width>
 using moa_kv_initializer =
-    std::conditional_t<!Options::template has<option::context_dim> ||
-                           (Width != dynamic && Options::template value<option::context_dim, Width> == Width),
+    std::conditional_t<has_width<Options, option::context_dim, Width> && has_width<Options, option::value_dim, Width>,
                        xavier_uniform<1, 2>, xavier_uniform<>>;
 }  // namespace detail
 

@@ -9,11 +9,11 @@ namespace headmix {
 
 /// The options of MultiHead, which Moh shares.
 using multi_head_options =
-    accepts<option::mask, query_bias, key_bias, value_bias, output_bias, option::kv_heads, option::context_dim, padded,
-            option::position, option::scores, option::relative_bias, option::score_map, option::probability_dropout,
-            option::output_dropout, tensor_parallel, excludes<tensor_parallel, option::scores>,
-            excludes<tensor_parallel, option::relative_bias>, excludes<tensor_parallel, option::score_map>,
-            excludes<tensor_parallel, option::probability_dropout>>;
+    accepts<option::mask, query_bias, key_bias, value_bias, output_bias, option::kv_heads, option::context_dim,
+            option::value_dim, padded, option::position, option::scores, option::relative_bias, option::score_map,
+            option::probability_dropout, option::output_dropout, tensor_parallel,
+            excludes<tensor_parallel, option::scores>, excludes<tensor_parallel, option::relative_bias>,
+            excludes<tensor_parallel, option::score_map>, excludes<tensor_parallel, option::probability_dropout>>;
 
 namespace detail {
 /// The number of heads of a layer, a size of its own.

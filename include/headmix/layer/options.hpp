@@ -72,6 +72,13 @@ struct context_dim : option_kind {
                                   "this width (or `dynamic`)",
                               *without = "self-attention";
 };
+struct value_dim : option_kind {
+  static constexpr char const *syntax = "value_dim<n>",
+                              *meaning =
+                                  "values are made from a further input `values` of this width (or `dynamic`), with "
+                                  "the rows of the keys' input",
+                              *without = "keys and values have one input";
+};
 struct no_position;
 struct position : option_kind {
   using standard = no_position;
@@ -103,6 +110,13 @@ struct kv_heads : option::kv_heads {
 /// Cross-attention: keys and values are projections of a second input `context` of this width (or `dynamic`).
 template <Index Width>
 struct context_dim : option::context_dim {
+  static constexpr Index value = Width;
+};
+
+/// Values are projections of a further input `values` of this width (or `dynamic`), a row for each row of the keys'
+/// input: x, or `context`.
+template <Index Width>
+struct value_dim : option::value_dim {
   static constexpr Index value = Width;
 };
 
