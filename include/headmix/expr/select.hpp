@@ -241,7 +241,13 @@ struct gather_rows : operation {
       type_list<equal<cols_of<Chosen>, extent_value<size<1>>>, equal<headmix::domain_of<Chosen>, rows_of<W>>>;
   static void eval(auto const& run, auto y, auto table, auto index) { run.backend.gather_rows(y, table, index); }
   static constexpr auto vjp(auto dy, auto table, auto index, auto) {
-    return grads(make<scatter_rows<rows<decltype(table)>>>(dy, index), none{});
+    using sums = applied<scatter_rows<rows<decltype(table)>>, decltype(dy), decltype(index)>;
+    // Sums have the type of dy; an element-wise copy rounds them to the type of the table's gradient.
+    if constexpr (requires { requires decltype(table)::op::rounds_gradient; }) {
+      return grads(make<identity>(sums{}), none{});
+    } else {
+      return grads(sums{}, none{});
+    }
   }
 };
 
