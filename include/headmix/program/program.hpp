@@ -182,6 +182,10 @@ class Program {
     runner_.forward();
     return get_as<result_place>();
   }
+  /// Takes the values of a completed forward pass from the workspace, after which backward() may run: of another
+  /// program of the same type, sizes and leaves, in this memory or in memory that was copied from there. For hosts that
+  /// keep activations as one array of bytes between two calls.
+  void resume() { runner_.resume(); }
   /// Adds the gradients of <dy, result> + sum of weights_i * loss_i to the gradients of the leaves.
   /// `weights` has one number for each loss; an empty list weights all losses by 0.
   template <class M = Mode>

@@ -71,20 +71,12 @@ class Runner {
   void set_workspace(std::span<std::byte> memory) { plan_.set_workspace(memory, state_); }
 
   void forward() {
-    state_.begin_forward();
-    begin_pass();
-    hooks_.begin_forward(binding_);
-    if (state_.at() < program_stage::planned) plan();
-    if (state_.at() < program_stage::placed) {
-      binding_.check_outside(plan_.workspace());
-      plan_.check_result(binding_);
-      plan_.place(binding_.values());
-      derive();
-      state_.reach(program_stage::placed);
-    }
-    binding_.check_memory();
-    check_numbers();
+    prepare_forward();
     run(0, program_->forward_calls);
+    state_.reach(program_stage::forward_done);
+  }
+  void resume() {
+    prepare_forward();
     state_.reach(program_stage::forward_done);
   }
   /// Fails unless backward() may run with such arguments.
@@ -135,6 +127,21 @@ class Runner {
   }
 
  private:
+  void prepare_forward() {
+    state_.begin_forward();
+    begin_pass();
+    hooks_.begin_forward(binding_);
+    if (state_.at() < program_stage::planned) plan();
+    if (state_.at() < program_stage::placed) {
+      binding_.check_outside(plan_.workspace());
+      plan_.check_result(binding_);
+      plan_.place(binding_.values());
+      derive();
+      state_.reach(program_stage::placed);
+    }
+    binding_.check_memory();
+    check_numbers();
+  }
   void begin_pass() {
     if constexpr (ChecksPass<Backend>) backend_->begin_pass();
   }
