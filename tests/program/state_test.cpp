@@ -5,6 +5,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -63,6 +64,24 @@ struct Fixture {
                        Contains("backward() needs a forward() over the same memory and extents before " \
                                 "it: " reason),                                                         \
                        Error)
+
+TEST_CASE("state: a forward pass is resumed by another program, from a copy of its workspace") {
+  Fixture first, second;
+  for (std::size_t i = 0; i < first.a.size(); ++i) first.a[i] = second.a[i] = 0.1 * static_cast<double>(i % 7);
+  first.program.forward();
+  auto const from = first.workspace.bytes(), to = second.other.bytes();
+  std::copy(from.begin(), from.end(), to.begin());
+  first.backward();
+  CHECK_THROWS_AS(second.backward(), Error);
+  second.program.bind_workspace(to.first(8));
+  CHECK_THROWS_WITH_AS(second.program.resume(), Contains("the workspace has 8 bytes"), Error);
+  second.program.bind_workspace(to);
+  second.program.resume();
+  CHECK(second.program.state() == program_stage::forward_done);
+  second.backward();
+  CHECK(first.g == second.g);
+  CHECK(first.g != std::vector<double>(16, 0.0));
+}
 
 TEST_CASE("state: a step that completes advances, a change falls back as far as it must") {
   Fixture f;
