@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """compile_test.py CXX HEADMIX EIGEN FOLDER [FLAGS...]: the operator of the page of hosts, in Python: the same results by
-torch.compile, for other shapes too, gradients by differences, checkpoints and an optimiser. Needs PyTorch 2."""
+torch.compile, for other shapes too, gradients by differences, checkpoints and an optimiser; bfloat16 and autocast.
+Needs PyTorch 2."""
 import os
 import pathlib
 import re
@@ -91,4 +92,60 @@ try:
     raise AssertionError("expected an error")
 except RuntimeError as error:
     assert "parameters: expected 6 (W_h, W_r, W_q, W_k, W_v, W_o), found 2" in str(error), error
+with torch.autocast("cpu", torch.bfloat16):  # this library has no bfloat16: float
+    mixed, balance = model(x.bfloat16())
+assert mixed.dtype == torch.float32 and torch.equal(mixed, model(x.bfloat16().float())[0])
+
+# A second library, with bfloat16.
+source.with_name("mine16.cpp").write_text(
+    blocks[0]
+    .replace("torch_layer<Heads>", "torch_layer<Heads, void, headmix::type_list<>, Scalars>")
+    .replace("using MohOp", "using Scalars = headmix::type_list<float, headmix::bfloat16>;\nusing MohOp")
+    .replace("TORCH_LIBRARY(mine,", "TORCH_LIBRARY(mine16,")
+    .replace("mine::moh", "mine16::moh")
+)
+build = build.replace("mine.cpp", "mine16.cpp").replace("libmine.so", "libmine16.so")
+subprocess.run(["sh", "-ec", build], cwd=folder, env={**os.environ, "HEADMIX": root, "EIGEN": eigen}, check=True)
+torch.ops.load_library(library.with_name("libmine16.so"))
+
+
+class Moh16(Moh):
+    def forward(self, x):
+        return torch.ops.mine16.moh(x, list(self.weights), training=self.training)
+
+
+model16 = Moh16(seed=3).eval()
+inputs = [x, *model16.parameters()]
+y, balance = model16(x)
+exact = gradients(model16)
+half = [t.detach().bfloat16().requires_grad_() for t in inputs]
+y16, balance16 = torch.ops.mine16.moh(half[0], half[1:], training=False)
+assert (y16.dtype, balance16.dtype) == (torch.bfloat16, torch.float32)
+assert (y16 - y).abs().max() < 0.02 * y.abs().max() and (balance16 - balance).abs() < 0.01
+(y16.float().square().mean() + 0.1 * balance16).backward()
+for tensor, gradient in zip(half, exact):
+    assert tensor.grad.dtype == torch.bfloat16
+    assert (tensor.grad - gradient).abs().max() < 0.05 * gradient.abs().max()
+
+
+def autocast(layer):
+    def call(x):
+        with torch.autocast("cpu", torch.bfloat16):
+            return layer(x)
+
+    return call
+
+
+mixed, balance = autocast(model16)(x)
+assert torch.equal(mixed, y16) and balance.dtype == torch.float32
+assert all(g.dtype == torch.float32 for g in gradients(autocast(model16)))
+compiled = torch.compile(autocast(model16), backend="aot_eager", fullgraph=True)
+assert all(map(torch.equal, gradients(autocast(model16)), gradients(compiled)))
+exported = torch.export.export(model16, (x.detach(),)).module()
+assert torch.equal(exported(x)[0], y)
+try:
+    torch.func.vmap(lambda x: model16(x)[0])(torch.randn(2, 3, 9, 64))
+    raise AssertionError("expected an error")
+except RuntimeError as error:
+    assert "atching rule not implemented for mine16::moh" in str(error), error
 print(f"PyTorch {torch.__version__}: all as expected")

@@ -42,7 +42,9 @@ struct torch_options {
 /// Instead of the option `padded`, use offsets.
 /// @tparam Parameters type_list of the layer's parameters in the order of the tensors; void: the module's order
 /// @tparam Sizes type_list of dynamic sizes that no tensor has, e.g. type_list<Layer::top_k>
-/// @tparam Scalars the supported scalar types: float, double, or both; x has one of them
+/// Losses of a layer in bfloat16 are floats. Under autocast, x, the parameters and the context are cast to autocast's
+/// type, or to float where Scalars lacks it.
+/// @tparam Scalars the supported scalar types: any of float, double and bfloat16; x has one of them
 template <LayerPolicy L, class Parameters = void, class Sizes = type_list<>, class Scalars = type_list<float, double>>
 class torch_layer {
   template <class Scalar>
@@ -102,6 +104,7 @@ class torch_layer {
     auto const impl = [&](char const* part, c10::DispatchKey key, auto f) {
       library.impl((name + part).c_str(), torch::dispatch(key, f));
     };
+    impl("", c10::DispatchKey::AutocastCPU, &call_in_autocast);
     impl("_forward", c10::DispatchKey::CPU, &forward);
     impl("_forward", c10::DispatchKey::Meta, &forward_shapes);
     impl("_backward", c10::DispatchKey::CPU, &backward);
@@ -141,6 +144,26 @@ class torch_layer {
     return name;
   }
 
+  /// The type of losses: double, or float.
+  static at::ScalarType loss_type(at::ScalarType type) { return type == at::kDouble ? at::kDouble : at::kFloat; }
+  static bool has_type(at::ScalarType type) {
+    bool found = false;
+    for_each(Scalars{}, [&]<class Scalar>() { found = found || detail::torch_type<Scalar> == type; });
+    return found;
+  }
+  /// call() under autocast: numbers of autocast's type, or of float where the layer was not compiled for that.
+  static tensors call_in_autocast(at::Tensor const& x, at::TensorList parameters, optional_tensor const& context,
+                                  optional_tensor const& offsets, optional_tensor const& context_offsets,
+                                  at::IntArrayRef sizes, bool training) {
+    c10::impl::ExcludeDispatchKeyGuard const outside(c10::DispatchKey::AutocastCPU);
+    auto const type = has_type(detail::torch_autocast_type()) ? detail::torch_autocast_type() : at::kFloat;
+    auto const cast = [&](at::Tensor const& t) { return t.scalar_type() == at::kDouble ? t : t.to(type); };
+    tensors all;
+    for (auto const& p : parameters) all.push_back(cast(p));
+    return call(cast(x), all, context ? optional_tensor(cast(*context)) : context, offsets, context_offsets, sizes,
+                training);
+  }
+
   template <class... P>
   static std::vector<std::string> names_of(type_list<P...>) {
     return {std::string(type_name<P>())...};
@@ -158,7 +181,7 @@ class torch_layer {
     std::string expected;
     bool found = false;
     for_each(Scalars{}, [&]<class Scalar>() {
-      constexpr auto mine = c10::CppTypeToScalarType<Scalar>::value;
+      constexpr auto mine = detail::torch_type<Scalar>;
       expected += (expected.empty() ? "" : " or ") + std::string(c10::toString(mine));
       if (mine == type) found = true, result = f.template operator()<Scalar>();
     });
@@ -238,7 +261,8 @@ class torch_layer {
                       .clone(at::MemoryFormat::Contiguous)
                       .reshape(shape)};
       for_each(losses{}, [&]<class Loss>() {
-        all.push_back(at::scalar_tensor(static_cast<double>(program.get(Loss{})(0, 0)), all[0].options()));
+        all.push_back(at::scalar_tensor(static_cast<double>(program.get(Loss{})(0, 0)),
+                                        all[0].options().dtype(loss_type(all[0].scalar_type()))));
       });
       return all;
     }
@@ -298,7 +322,7 @@ class torch_layer {
     constexpr bool same = std::is_same_v<cols<y_type>, cols<typename L::x>>;
     static_assert(same || cols<y_type>::value != dynamic, "headmix: y has the width of x, or a static one");
     tensors all{detail::torch_empty_like(x, same ? dynamic : cols<y_type>::value)};
-    for (int i = 0; i < losses::size; ++i) all.push_back(at::empty({}, x.options()));
+    for (int i = 0; i < losses::size; ++i) all.push_back(at::empty({}, x.options().dtype(loss_type(x.scalar_type()))));
     all.push_back(at::empty({sizeof(detail::torch_state)}, x.options().dtype(at::kByte)));
     return all;
   }

@@ -4,7 +4,9 @@
 // tensor. Needs LibTorch, as torch.hpp does.
 
 #include <ATen/Parallel.h>
+#include <ATen/autocast_mode.h>
 #include <torch/types.h>
+#include <torch/version.h>
 
 #include <algorithm>
 #include <atomic>
@@ -45,20 +47,29 @@ struct torch_threads {
 };
 static_assert(Executor<torch_threads>, "headmix: torch_threads is no Executor");
 
+namespace detail {
+/// PyTorch's type of a scalar.
+template <class T>
+inline constexpr at::ScalarType torch_type = c10::CppTypeToScalarType<T>::value;
+template <>
+inline constexpr at::ScalarType torch_type<bfloat16> = at::kBFloat16;
+}  // namespace detail
+
 /// A tensor of 1 (a row), 2 or 3 (a stack) dimensions as a view. The tensor must outlive the view.
 /// @tparam T the scalar type, const for read-only access
 /// @param name the tensor's name in errors
 template <class T>
 [[nodiscard]] view<T> from_torch(at::Tensor const& t, std::string_view name = "the tensor") {
   using number = std::remove_const_t<T>;
-  constexpr auto type = c10::CppTypeToScalarType<number>::value;
+  constexpr auto type = detail::torch_type<number>;
   if (!t.defined()) fail(name, ": expected a tensor, found an undefined one");
   if (t.scalar_type() != type || !t.device().is_cpu()) {
     fail(name, ": expected numbers of type ", c10::toString(type), " on the CPU, found ",
          c10::toString(t.scalar_type()), " on ", t.device().str());
   }
   if (t.dim() < 1 || t.dim() > 3) fail(name, ": expected 1 to 3 dimensions, found ", t.dim());
-  view<T> v(t.data_ptr<number>(), t.dim() == 3 ? t.size(0) : 1, t.dim() == 1 ? 1 : t.size(-2), t.size(-1));
+  view<T> v(static_cast<number*>(t.data_ptr()), t.dim() == 3 ? t.size(0) : 1, t.dim() == 1 ? 1 : t.size(-2),
+            t.size(-1));
   if (t.dim() == 3) v.stack_stride = t.stride(0);
   if (t.dim() > 1) v.row_stride = t.stride(-2);
   v.col_stride = t.stride(-1);
@@ -66,6 +77,15 @@ template <class T>
 }
 
 namespace detail {
+
+/// The type of autocast on the CPU.
+inline at::ScalarType torch_autocast_type() {
+#if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 4)
+  return at::autocast::get_autocast_dtype(at::kCPU);
+#else
+  return at::autocast::get_autocast_cpu_dtype();
+#endif
+}
 
 using torch_tensors = std::vector<at::Tensor>;
 using torch_optional = c10::optional<at::Tensor>;
