@@ -57,7 +57,7 @@ std::string draw(Configuration const& c, std::vector<Comparison> const& by_lengt
   svg.line(150, 52, 178, 52, "class=\"validation\"");
   svg.text(184, 56,
            headmix::message("dense attention with ", c.heads, " heads; forward and backward, model width ", c.model_dim,
-                            ", mask ", c.causal ? "causal" : "full", ", ", c.threads,
+                            ", mask ", c.causal ? "causal" : "full", ", float, ", c.threads,
                             c.threads == 1 ? " thread" : " threads"));
   auto const panel = [&](std::string title, std::string unit, std::vector<Comparison> const& rows, bool lengths,
                          std::function<double(Comparison const&)> const& dense,
