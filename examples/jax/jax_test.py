@@ -172,7 +172,7 @@ fails("expected the parameters W_h, W_r, W_q, W_k, W_v, W_o, found W_h",
       lambda: moh({n: p for n, p in p32.items() if n != "W_q"}, x))
 fails("W_h: expected float64 as x, found float32", lambda: moh(p32, x64))
 fails("expected numbers of type float32, float64, bfloat16, found float16", lambda: moh.init(0, jnp.float16))
-fails("was not compiled for numbers", lambda: cross({n: p.astype(jnp.float32) for n, p in pc.items()}, x, context=x))
+fails("that the layer was compiled for, found F32", lambda: cross({n: p.astype(jnp.float32) for n, p in pc.items()}, x, context=x))
 fails("context: expected an array, found none", lambda: cross(pc, x64))
 fails("context: expected none, found an array", lambda: moh(p32, x, context=x))
 fails("offset 2 is 27 after 30", lambda: moh(p32, rows, offsets=jnp.array([0, 30, 27], jnp.int32)))

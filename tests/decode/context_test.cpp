@@ -20,14 +20,14 @@ constexpr Index page = Cpu<float>::cache_rows, width = 8;
 struct Block {
   using Self = Moa<width, 4, SoftmaxTopK<4, 2>, causal, rope<>>;
   using Cross = Moa<width, 4, SoftmaxTopK<4, 2>, context_dim<width>, kv_heads<2>, key_bias, value_bias>;
-  using Chosen = Moh<width, 4, TwoStage<1, 3, 1>, context_dim<width>, alibi>;
+  using Chosen = Moh<width, 4, TwoStage<1, 3, 1>, context_dim<width>, value_dim<width>, alibi>;
   struct x : input<tokens, size<width>> {};
   struct context : input<context_tokens, size<width>> {};
   static constexpr auto self = use<Self, "self">(x{});
   struct a : let<decltype(x{} + self.y)> {};
   static constexpr auto cross = use<Cross, "cross">(a{}, context{});
   struct b : let<decltype(a{} + cross.y)> {};
-  static constexpr auto chosen = use<Chosen, "chosen">(b{}, context{});
+  static constexpr auto chosen = use<Chosen, "chosen">(b{}, context{}, feed<Chosen::values>(silu(context{})));
   static constexpr auto y = b{} + chosen.y;
   using losses = losses_of<self, cross, chosen>;
   using observed = observed_of<self, cross, chosen>;

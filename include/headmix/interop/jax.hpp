@@ -11,6 +11,7 @@
 #include <cstring>
 #include <exception>
 #include <functional>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -21,6 +22,7 @@
 #include "headmix/backend/cpu.hpp"
 #include "headmix/backend/eigen_pool.hpp"
 #include "headmix/interop/c.h"
+#include "headmix/layer/use.hpp"
 #include "headmix/program/module.hpp"
 
 namespace headmix {
@@ -43,6 +45,13 @@ inline constexpr xla::ffi::DataType jax_type<std::uint32_t> = xla::ffi::DataType
 template <>
 inline constexpr xla::ffi::DataType jax_type<std::byte> = xla::ffi::DataType::U8;
 
+/// XLA's name of a type: F32.
+inline std::string jax_type_name(xla::ffi::DataType type) {
+  std::ostringstream name;
+  name << type;
+  return name.str();
+}
+
 /// An array of JAX, row-major; without memory where only extents count.
 struct jax_array {
   void* data = nullptr;
@@ -59,8 +68,7 @@ struct jax_array {
   [[nodiscard]] T* numbers(std::string_view name) const {
     constexpr auto expected = jax_type<std::remove_const_t<T>>;
     if (type != expected) {
-      fail(name, ": expected numbers of XLA's type ", static_cast<int>(expected), ", found type ",
-           static_cast<int>(type));
+      fail(name, ": expected numbers of type ", jax_type_name(expected), ", found ", jax_type_name(type));
     }
     return static_cast<T*>(data);
   }
@@ -125,9 +133,11 @@ class jax_threads {
 };
 static_assert(Executor<jax_threads>, "headmix: jax_threads is no Executor");
 
-/// What follows the parameters among a call's operands.
+/// The optional operands of a call, in their order behind the parameters; bits of the handlers' attribute `operands`.
 struct jax_operands {
-  bool context = false, offsets = false, context_offsets = false, key = false;
+  bool context, offsets, context_offsets, key;
+  explicit jax_operands(std::int64_t bits)
+      : context((bits & 1) != 0), offsets((bits & 2) != 0), context_offsets((bits & 4) != 0), key((bits & 8) != 0) {}
   [[nodiscard]] std::size_t count() const {
     return std::size_t{context} + std::size_t{offsets} + std::size_t{context_offsets} + std::size_t{key};
   }
@@ -172,32 +182,24 @@ class jax_layer {
   using losses = detail::filter<typename L::losses, detail::has_gradient>;
   using y_type = std::remove_cvref_t<decltype(L::y)>;
   using arrays = std::vector<detail::jax_array>;
-  template <class Leaf>
-  static constexpr bool is_context = [] {
-    if constexpr (requires { typename L::context; }) {
-      return std::is_same_v<Leaf, typename L::context>;
-    } else {
-      return false;
-    }
-  }();
   template <class... Leaf>
   static constexpr bool has_context(type_list<Leaf...>*) {
-    return (is_context<Leaf> || ...);
+    return (detail::is_context_of<L, Leaf> || ...);
   }
   static constexpr bool draws = detail::contains<leaves, random_key>;
 
  public:
-  /// The handler of the forward pass. Operands: x, the parameters, then those of the attributes; results: y, the
+  /// The handler of the forward pass. Operands: x, the parameters, then the optional ones; results: y, the
   /// losses, the workspace.
   static xla::ffi::Error forward(xla::ffi::ThreadPool pool, xla::ffi::RemainingArgs args, xla::ffi::RemainingRets rets,
                                  std::int64_t operands) {
     return status_of([&] {
       auto const in = detail::jax_arrays(args), out = detail::jax_arrays(rets);
-      check_count("operands", 1 + names().size() + of(operands).count(), in.size());
+      check_count("operands", 1 + names().size() + detail::jax_operands(operands).count(), in.size());
       check_count("results", 2 + std::size_t{losses::size}, out.size());
       with_scalar(in[0].type, [&]<class Scalar>() {
         detail::jax_threads threads(&pool);
-        pass<Scalar> p(threads, in, of(operands), {});
+        pass<Scalar> p(threads, in, detail::jax_operands(operands), {});
         p.place(out.back());
         auto const y = p.program.forward();
         auto const to = out[0].rows<Scalar>("y");
@@ -222,8 +224,8 @@ class jax_layer {
     return status_of([&] {
       auto const all = detail::jax_arrays(args), out = detail::jax_arrays(rets);
       std::size_t const first = 2 + std::size_t{losses::size};
-      check_count("operands", first + 1 + names().size() + of(operands).count(), all.size());
-      check_count("results", 2 + names().size() + std::size_t{of(operands).context}, out.size());
+      check_count("operands", first + 1 + names().size() + detail::jax_operands(operands).count(), all.size());
+      check_count("results", 2 + names().size() + std::size_t{detail::jax_operands(operands).context}, out.size());
       if (out[0].data != all[0].data) fail("the workspace: expected one array as operand and result, found two");
       arrays const in(all.begin() + static_cast<std::ptrdiff_t>(first), all.end());
       with_scalar(in[0].type, [&]<class Scalar>() {
@@ -231,7 +233,7 @@ class jax_layer {
         for (std::size_t i = 1; i < out.size(); ++i) {
           std::memset(out[i].data, 0, static_cast<std::size_t>(out[i].size()) * sizeof(Scalar));
         }
-        pass<Scalar> p(threads, in, of(operands), arrays(out.begin() + 1, out.end()));
+        pass<Scalar> p(threads, in, detail::jax_operands(operands), arrays(out.begin() + 1, out.end()));
         p.place(out[0]);
         p.program.resume();
         std::vector<double> weights;
@@ -247,7 +249,7 @@ class jax_layer {
   /// @param extents  of all operands of the forward pass, of each its rank and its extents
   static std::int64_t workspace(int type, std::int64_t const* extents, std::int64_t operands) {
     arrays in;
-    auto const further = of(operands);
+    auto const further = detail::jax_operands(operands);
     std::size_t const numbers = 1 + names().size() + std::size_t{further.context};
     std::size_t const all = 1 + names().size() + further.count();
     for (std::size_t i = 0; i < all; ++i) {
@@ -283,9 +285,6 @@ class jax_layer {
   }
 
  private:
-  static detail::jax_operands of(std::int64_t bits) {
-    return {(bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0, (bits & 8) != 0};
-  }
   static std::vector<std::string> const& names() {
     static std::vector<std::string> const all = [] {
       std::vector<std::string> n;
@@ -308,7 +307,8 @@ class jax_layer {
     for_each(Scalars{}, [&]<class Scalar>() {
       if (detail::jax_type<Scalar> == type) found = true, f.template operator()<Scalar>();
     });
-    if (!found) fail("x: this layer was not compiled for numbers of XLA's type ", static_cast<int>(type));
+    if (!found)
+      fail("x: expected numbers of a type that the layer was compiled for, found ", detail::jax_type_name(type));
   }
 
   static std::string describe() {
@@ -412,11 +412,10 @@ class jax_layer {
           Index const n = program.template extent<rows<Leaf>>(), m = program.template extent<cols<Leaf>>();
           auto& bytes = known.emplace_back(static_cast<std::size_t>(n * m) * sizeof(number));
           view<number> const v(reinterpret_cast<number*>(bytes.data()), n, m);
-          for (Index i = 0; i < n * m; ++i)
-            v.data[i] = static_cast<number>(detail::known_element<Leaf>(i / m, i % m, m));
+          detail::write_known<Leaf>(v.data, n, m);
           program.bind(Leaf{}, v);
         } else {
-          static_assert(is_context<Leaf>, "headmix: jax_layer does not know how to bind this leaf");
+          static_assert(detail::is_context_of<L, Leaf>, "headmix: jax_layer does not know how to bind this leaf");
           if (context == nullptr) fail("context: expected an array, found none");
           with(context->template rows<number>("context"), 1 + names().size());
         }

@@ -17,6 +17,7 @@
 
 #include "headmix/backend/cpu.hpp"
 #include "headmix/interop/torch_tensors.hpp"
+#include "headmix/layer/use.hpp"
 #include "headmix/program/module.hpp"
 
 namespace headmix {
@@ -236,11 +237,10 @@ class torch_layer {
           Index const n = program.template extent<rows<Leaf>>(), m = program.template extent<cols<Leaf>>();
           auto& bytes = known.emplace_back(static_cast<std::size_t>(n * m) * sizeof(number));
           view<number> const v(reinterpret_cast<number*>(bytes.data()), n, m);
-          for (Index i = 0; i < n * m; ++i)
-            v.data[i] = static_cast<number>(detail::known_element<Leaf>(i / m, i % m, m));
+          detail::write_known<Leaf>(v.data, n, m);
           program.bind(Leaf{}, v);
         } else {
-          static_assert(is_context<Leaf>, "headmix: torch_layer does not know how to bind this leaf");
+          static_assert(detail::is_context_of<L, Leaf>, "headmix: torch_layer does not know how to bind this leaf");
           if (!context.defined()) fail("context: expected a tensor, found none");
           with(context, parameter_list::size + 1);
         }
@@ -294,14 +294,6 @@ class torch_layer {
       program.backward(from_torch<Scalar const>(rows, "the gradient of y"), {dy[1 + Which].template item<double>()...});
     }
   };
-  template <class Leaf>
-  static constexpr bool is_context = [] {
-    if constexpr (requires { typename L::context; }) {
-      return std::is_same_v<Leaf, typename L::context>;
-    } else {
-      return false;
-    }
-  }();
 
   // ---- the operators: y, the losses and a state; gradients from the state ----
 

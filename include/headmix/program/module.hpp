@@ -385,10 +385,8 @@ class Module {
                   "headmix: a leaf with a function `element(row, column)` has static extents; see `element(row, "
                   "column, columns)`");
     Index const n = self_->program.template extent<rows<Leaf>>(), m = self_->program.template extent<cols<Leaf>>();
-    std::vector<T> elements;
-    for (Index i = 0; i < n; ++i) {
-      for (Index j = 0; j < m; ++j) elements.push_back(static_cast<T>(detail::known_element<Leaf>(i, j, m)));
-    }
+    std::vector<T> elements(static_cast<std::size_t>(n * m));
+    detail::write_known<Leaf>(elements.data(), n, m);
     memory = memory_type(elements.size() * sizeof(T));
     upload(self_->memory.backend, memory.template as<T>(), elements.data(), elements.size());
     self_->program.bind(Leaf{}, {memory.template as<T>(), n, m});

@@ -44,6 +44,13 @@ auto known_element(Index row, Index col, Index cols) {
     return E::element(row, col, cols);
   }
 }
+/// Writes the elements of a known leaf in row-major order.
+template <class Leaf, class T>
+void write_known(T* to, Index rows, Index cols) {
+  for (Index i = 0; i < rows; ++i) {
+    for (Index j = 0; j < cols; ++j) *to++ = static_cast<T>(detail::known_element<Leaf>(i, j, cols));
+  }
+}
 struct is_parameter {
   template <class E>
   static constexpr bool value = Parameter<E>;
