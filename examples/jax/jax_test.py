@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: MIT
 """jax_test.py CXX HEADMIX EIGEN FOLDER [--time TOKENS...]: layers as functions of JAX. Builds the library of the page
-of hosts by its own lines, and compares its layer with one written in JAX; then other types, inputs and errors, or, with
---time, the times of both layers."""
+of hosts by its own lines, and compares its layer with one written in JAX; then other types, inputs and errors, a layer
+over the emulator of CUDA, and, with nvcc, the library for a GPU; or, with --time, the times of both layers."""
 import os
 import pathlib
 import re
+import shutil
 import statistics
 import subprocess
 import sys
@@ -16,8 +17,8 @@ page = pathlib.Path(headmix, "include/headmix/interop/README.md").read_text()
 section = page.split("\n## JAX\n")[1].split("\n## ")[0]
 
 
-def block(language):
-    return section.split(f"```{language}\n")[1].split("```")[0]
+def block(language, number=1):
+    return section.split(f"```{language}\n")[number].split("```")[0]
 
 
 build = block("sh")
@@ -38,6 +39,8 @@ import jax.numpy as jnp
 from jax.test_util import check_grads
 
 jax.config.update("jax_enable_x64", True)  # for the second library
+jax.config.update("jax_default_device", jax.devices("cpu")[0])
+gpu = [device for device in jax.devices() if device.platform == "gpu"]
 x = jax.random.normal(jax.random.key(0), (2, 9, 64), jnp.float32)
 exec(block("python"))
 
@@ -178,4 +181,60 @@ fails("context: expected none, found an array", lambda: moh(p32, x, context=x))
 fails("offset 2 is 27 after 30", lambda: moh(p32, rows, offsets=jnp.array([0, 30, 27], jnp.int32)))
 fails("expected 2 dimensions beside offsets, found 3", lambda: moh(p32, x, offsets=jnp.array([0, 27], jnp.int32)))
 fails("cannot be differentiated", lambda: jax.hessian(lambda x: moh(p32, x)[0].sum())(x))
+
+# The CUDA backend, emulated on JAX's arrays of the CPU.
+pathlib.Path("emulated.cpp").write_text("""
+#include <headmix/backend/cuda.hpp>
+#include <headmix/headmix.hpp>
+#include <headmix/interop/jax.hpp>
+#include <headmix/testing/emulated.hpp>
+using namespace headmix;
+struct emulation {
+  static constexpr char const* platform = "cpu";
+  using call = xla::ffi::ThreadPool;
+  template <class Scalar>
+  struct place {
+    Cuda<Scalar, Emulated> backend;
+    place() = default;
+    explicit place(call&) {}
+  };
+};
+using Heads = Moh<64, 16, TwoStage<1, 3, 1>, causal, alibi, output_dropout<1, 10>>;
+HEADMIX_JAX_LAYER(emulated, jax_layer<Heads, type_list<float>, emulation>)
+HEADMIX_JAX_LAYER(expected, jax_layer<Heads>)
+""")
+subprocess.run(["sh", "-ec", build.replace("mine.cpp", "emulated.cpp").replace("libmine.so", "libemulated.so")],
+               env=environment, check=True)
+emulated, expected = (headmix_jax.Layer("./libemulated.so", name) for name in ("emulated", "expected"))
+start = emulated.init(3)
+equal(start, expected.init(3))
+x = jax.random.normal(jax.random.key(0), (2, 7, 64), jnp.float32)
+
+
+def objective_of(layer):
+    def value(p, x):
+        y, losses = layer(p, x, key=key)
+        return (y**2).sum() + 0.3 * losses["head_balance"]
+
+    return jax.jit(jax.value_and_grad(value, (0, 1)))(start, x)
+
+
+assert difference(objective_of(emulated), objective_of(expected)) < 2e-6
 print("all checks passed")
+
+if shutil.which("nvcc"):
+    pathlib.Path("mine.cu").write_text(block("cpp", 2))
+    lines = block("sh", 2).replace("python3", sys.executable).replace("libmine.so", "libmine_cuda.so")
+    subprocess.run(["sh", "-ec", lines], env=environment, check=True)
+    on_gpu = headmix_jax.Layer("./libmine_cuda.so", "moa")
+    assert on_gpu.platform == "CUDA" and on_gpu.parameters == moa.parameters
+    if gpu:
+        moa, inputs = on_gpu, (parameters, jax.random.normal(jax.random.key(2), (2, 9, 64), jnp.float32))
+        exact = of_both[1](*jax.tree.map(lambda a: a.astype(jnp.float64), inputs))
+        on_device = jax.jit(jax.value_and_grad(objective, (0, 1)))
+        found = [on_device(*jax.device_put(inputs, gpu[0])) for _ in range(2)]
+        assert difference(jax.device_put(found[0], jax.devices("cpu")[0]), exact) < 5e-6
+        equal(*found)
+        print("the layer on the GPU: all checks passed")
+    else:
+        print("the library for a GPU was compiled and loaded; JAX has no GPU to run it")

@@ -2,35 +2,32 @@
 """compile_test.py CXX HEADMIX EIGEN FOLDER [FLAGS...]: the operator of the page of hosts, in Python: the same results by
 torch.compile, for other shapes too, gradients by differences, checkpoints and an optimiser; bfloat16 and autocast.
 Needs PyTorch 2."""
-import os
 import pathlib
 import re
 import subprocess
 import sys
 
 import torch
+from page import block, build, page_of
 from torch.utils.checkpoint import checkpoint
 
 compiler, headmix, eigen, folder, *flags = sys.argv[1:]
-page = pathlib.Path(headmix, "interop", "README.md").read_text()
-blocks = [block.split("```")[0] for block in page.split("```cpp\n")[1:] if "TORCH_LIBRARY" in block.split("```")[0]]
+page = page_of(headmix)
+program, lines = block(page, "cpp", "TORCH_LIBRARY(mine"), block(page, "sh", "cpp_extension", "g++ ")
 source, library = pathlib.Path(folder, "mine.cpp"), pathlib.Path(folder, "libmine.so")
-source.write_text(blocks[0])
-build = next(block.split("```")[0] for block in page.split("```sh\n")[1:] if "cpp_extension" in block)
-for line, here in {
+source.write_text(program)
+root = str(pathlib.Path(headmix).parent.parent)
+changes = {
     "python3": sys.executable,
     "g++ ": f"{compiler} -Wall -Wextra -Werror ",
     "-O3 -march=native -fopenmp": " ".join(["-O1", *flags]),  # compiles sooner
-}.items():
-    assert line in build, line
-    build = build.replace(line, here)
-root = str(pathlib.Path(headmix).parent.parent)
-subprocess.run(["sh", "-ec", build], cwd=folder, env={**os.environ, "HEADMIX": root, "EIGEN": eigen}, check=True)
+}
+build(lines, folder, changes, HEADMIX=root, EIGEN=eigen)
 # Beside the library, where Python looks for modules, too.
 load = re.search(r"`(torch\.ops\.load_library\(.*?\))`", page)[1]
 subprocess.run([sys.executable, "-c", f"import torch; {load}"], cwd=folder, check=True)
 torch.ops.load_library(library)
-exec(next(block.split("```")[0] for block in page.split("```python\n")[1:] if "nn.Module" in block))
+exec(block(page, "python", "nn.Module"))
 
 torch.manual_seed(0)
 model = Moh(seed=3).eval()
@@ -98,14 +95,12 @@ assert mixed.dtype == torch.float32 and torch.equal(mixed, model(x.bfloat16().fl
 
 # A second library, with bfloat16.
 source.with_name("mine16.cpp").write_text(
-    blocks[0]
-    .replace("torch_layer<Heads>", "torch_layer<Heads, void, headmix::type_list<>, Scalars>")
+    program.replace("torch_layer<Heads>", "torch_layer<Heads, void, headmix::type_list<>, Scalars>")
     .replace("using MohOp", "using Scalars = headmix::type_list<float, headmix::bfloat16>;\nusing MohOp")
     .replace("TORCH_LIBRARY(mine,", "TORCH_LIBRARY(mine16,")
     .replace("mine::moh", "mine16::moh")
 )
-build = build.replace("mine.cpp", "mine16.cpp").replace("libmine.so", "libmine16.so")
-subprocess.run(["sh", "-ec", build], cwd=folder, env={**os.environ, "HEADMIX": root, "EIGEN": eigen}, check=True)
+build(lines, folder, {**changes, "mine.cpp": "mine16.cpp", "libmine.so": "libmine16.so"}, HEADMIX=root, EIGEN=eigen)
 torch.ops.load_library(library.with_name("libmine16.so"))
 
 

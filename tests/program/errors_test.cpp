@@ -165,6 +165,13 @@ TEST_CASE("error: a wrong number of loss weights") {
   CHECK_MESSAGE_OF(f.program.backward(some(3, 4), {1, 2}), "backward() got 2 loss weights, the program has 1 losses");
   CHECK_NOTHROW(f.program.backward(some(3, 4), {1}));
   CHECK_NOTHROW(f.program.backward(some(3, 4)));  // without weights, losses have no gradient
+  std::vector<view<double const>> weights{some(1, 1), some(1, 1)};
+  auto const backward = [&] { f.program.backward(some(3, 4), std::span<view<double const> const>(weights)); };
+  CHECK_MESSAGE_OF(backward(), "backward(): expected 1 weights of losses, found 2");
+  weights = {some(1, 2)};
+  CHECK_MESSAGE_OF(backward(), "backward(): expected a weight [1, 1], found [1, 2]");
+  weights = {some(1, 1)};
+  CHECK_NOTHROW(backward());
 }
 TEST_CASE("error: a choice outside of what there is to choose from") {
   Fixture<decltype(gather_rows(table{}, word{}))> f;

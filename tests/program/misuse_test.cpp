@@ -323,6 +323,28 @@ TEST_CASE("a backward pass without loss weights is one with weights of zero") {
   auto const &a = without.get<L::r::W_g>().gradient, &b = zero.get<L::r::W_g>().gradient;
   for (Index i = 0; i < a.size(); ++i) CHECK(a.data[i] == b.data[i]);
 }
+TEST_CASE("weights of losses in memory of the backend are those of the host") {
+  using L = Moa<4, 2, SoftmaxTopK<3, 2>, causal>;
+  std::vector<double> const in{0, 1, 2, 3, 4, 5, 6, 7, 1, 0, 1, 0, 2, 2, 1, 3}, dy(16, 1.0);
+  Module<L, Reference<double>> host(1), values(1);
+  host.forward({in.data(), 4, 4});
+  host.backward({dy.data(), 4, 4}, {0.5, -2});
+  // The module's program, whose leaves stay bound.
+  values.forward({in.data(), 4, 4});
+  double numbers[] = {1, 1};
+  std::vector<view<double const>> const weights{{&numbers[0], 1, 1}, {&numbers[1], 1, 1}};
+  auto const backward = [&] {
+    values.program().backward({dy.data(), 4, 4}, std::span<view<double const> const>(weights));
+  };
+  backward();
+  values.zero_gradients();
+  numbers[0] = 0.5, numbers[1] = -2;  // read by each pass
+  backward();
+  for (std::size_t p = 0; p < host.parameters().size(); ++p) {
+    auto const &a = host.parameters()[p].gradient, &b = values.parameters()[p].gradient;
+    for (Index i = 0; i < a.size(); ++i) CHECK(a.data[i] == b.data[i]);
+  }
+}
 TEST_CASE("softmax does not hide what is not a number, and gives exactly nothing to minus infinity") {
   constexpr float infinite = std::numeric_limits<float>::infinity();
   for (Index const n : {Index{3}, Index{16}, Index{21}}) {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Layers of headmix as functions of JAX, on the CPU: libraries built with interop/jax.hpp and HEADMIX_JAX_LAYER."""
+"""Layers of headmix as functions of JAX: libraries built with interop/jax.hpp or jax.cuh, and HEADMIX_JAX_LAYER."""
 import ctypes
 import json
 import os
@@ -24,12 +24,12 @@ class Layer:
 
     def __init__(self, library, name):
         self.name, self._library = name, ctypes.CDLL(os.path.abspath(library))
-        for part in ("forward", "backward"):
-            handler = jax.ffi.pycapsule(getattr(self._library, f"{name}_{part}"))
-            jax.ffi.register_ffi_target(f"{name}_{part}", handler, platform="cpu")
         described = self._function("description", ctypes.c_char_p)()
         for key, value in json.loads(described).items():
-            setattr(self, key, value)  # parameters, shapes, losses, context, draws, width
+            setattr(self, key, value)  # parameters, shapes, losses, context, draws, width, platform
+        for part in ("forward", "backward"):
+            handler = jax.ffi.pycapsule(getattr(self._library, f"{name}_{part}"))
+            jax.ffi.register_ffi_target(f"{name}_{part}", handler, platform=self.platform)
         self._call = jax.custom_vjp(self._primal)
         self._call.defvjp(self._forward, self._backward)
 

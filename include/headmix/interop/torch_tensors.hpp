@@ -1,15 +1,11 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Parts of torch.hpp: PyTorch's threads as an Executor, its tensors as views, and a forward pass in the memory of a
-// tensor. Needs LibTorch, as torch.hpp does.
+// Parts of torch_layer.hpp: tensors of PyTorch as views, and a forward pass in the memory of a tensor. Needs LibTorch.
 
-#include <ATen/Parallel.h>
 #include <ATen/autocast_mode.h>
 #include <torch/types.h>
 #include <torch/version.h>
 
-#include <algorithm>
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string_view>
@@ -17,35 +13,12 @@
 #include <utility>
 #include <vector>
 
-#include "headmix/backend/executor.hpp"
 #include "headmix/core/error.hpp"
 #include "headmix/core/view.hpp"
 #include "headmix/expr/extent.hpp"
+#include "headmix/program/run/checks.hpp"
 
 namespace headmix {
-
-/// PyTorch's intra-op threads, torch.get_num_threads() of them, in units compiled with -fopenmp like PyTorch; in other
-/// units the calling thread alone. Inside a parallel region of PyTorch the tasks run serially.
-struct torch_threads {
-  /// The current number of threads.
-  static Index count() {
-#ifdef INTRA_OP_PARALLEL
-    return at::get_num_threads();
-#else
-    return 1;
-#endif
-  }
-  Index threads = count();  ///< number of threads at construction
-  [[nodiscard]] Index concurrency() const { return threads; }
-  template <class F>
-  void parallel_for(Index n, F&& f) {
-    std::atomic<Index> next{0};
-    at::parallel_for(0, (std::min)(threads, n), 1, [&](std::int64_t, std::int64_t) {
-      for (Index i; (i = next.fetch_add(1, std::memory_order_relaxed)) < n;) f(i);
-    });
-  }
-};
-static_assert(Executor<torch_threads>, "headmix: torch_threads is no Executor");
 
 namespace detail {
 /// PyTorch's type of a scalar.
@@ -58,14 +31,16 @@ inline constexpr at::ScalarType torch_type<bfloat16> = at::kBFloat16;
 /// A tensor of 1 (a row), 2 or 3 (a stack) dimensions as a view. The tensor must outlive the view.
 /// @tparam T the scalar type, const for read-only access
 /// @param name the tensor's name in errors
+/// @param device  of the tensor; another one is an error
 template <class T>
-[[nodiscard]] view<T> from_torch(at::Tensor const& t, std::string_view name = "the tensor") {
+[[nodiscard]] view<T> from_torch(at::Tensor const& t, std::string_view name = "the tensor",
+                                 at::Device device = at::kCPU) {
   using number = std::remove_const_t<T>;
   constexpr auto type = detail::torch_type<number>;
   if (!t.defined()) fail(name, ": expected a tensor, found an undefined one");
-  if (t.scalar_type() != type || !t.device().is_cpu()) {
-    fail(name, ": expected numbers of type ", c10::toString(type), " on the CPU, found ",
-         c10::toString(t.scalar_type()), " on ", t.device().str());
+  if (t.scalar_type() != type || t.device() != device) {
+    fail(name, ": expected numbers of type ", c10::toString(type), " on ", device.is_cpu() ? "the CPU" : device.str(),
+         ", found ", c10::toString(t.scalar_type()), " on ", t.device().str());
   }
   if (t.dim() < 1 || t.dim() > 3) fail(name, ": expected 1 to 3 dimensions, found ", t.dim());
   view<T> v(static_cast<number*>(t.data_ptr()), t.dim() == 3 ? t.size(0) : 1, t.dim() == 1 ? 1 : t.size(-2),
@@ -78,12 +53,12 @@ template <class T>
 
 namespace detail {
 
-/// The type of autocast on the CPU.
-inline at::ScalarType torch_autocast_type() {
+/// The type of autocast on a device.
+inline at::ScalarType torch_autocast_type(at::DeviceType device) {
 #if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 4)
-  return at::autocast::get_autocast_dtype(at::kCPU);
+  return at::autocast::get_autocast_dtype(device);
 #else
-  return at::autocast::get_autocast_cpu_dtype();
+  return device == at::kCPU ? at::autocast::get_autocast_cpu_dtype() : at::autocast::get_autocast_gpu_dtype();
 #endif
 }
 
@@ -126,14 +101,29 @@ inline at::Tensor torch_rows(at::Tensor const& x, char const* name) {
     fail(name, ": expected [tokens, D] or [sequences, tokens, D], found ", x.dim(), " dimensions");
   return x.dim() == 2 ? x : x.reshape({-1, x.size(2)});
 }
-inline segments torch_segments(at::Tensor const& x, char const* name, torch_optional const& offsets) {
-  if (!offsets) return x.dim() == 3 ? uniform(x.size(0), x.size(1)) : uniform(1, x.size(0));
+/// A copy of the offsets of x [tokens, D] on the device of x: the caller may overwrite them before the backward pass.
+inline at::Tensor torch_offsets(at::Tensor const& offsets, at::Tensor const& x, char const* name) {
   if (x.dim() == 3) fail(name, ": expected [tokens, D] with offsets, found [sequences, tokens, D]");
-  auto const v = from_torch<Int const>(*offsets, "offsets");
-  if (offsets->dim() != 1 || v.cols < 2 || v.col_stride != 1) {
-    fail("offsets: expected a tensor [sequences + 1] of at least 2 numbers");
+  auto const v = from_torch<Int const>(offsets, "offsets", offsets.device());
+  if (offsets.dim() != 1 || v.cols < 2) fail("offsets: expected a tensor [sequences + 1] of at least 2 numbers");
+  at::Tensor const copy = offsets.clone(at::MemoryFormat::Contiguous);
+  if (!copy.is_cpu() || x.is_cpu()) return copy.to(x.device());
+  check_segments(name, ragged(copy.data_ptr<Int>(), v.cols - 1, x.size(0)), true);
+  return copy.to(x.device());
+}
+inline segments torch_segments(at::Tensor const& x, at::Tensor const& offsets) {
+  if (offsets.defined()) return ragged(offsets.data_ptr<Int>(), offsets.size(0) - 1, x.size(0));
+  return x.dim() == 3 ? uniform(x.size(0), x.size(1)) : uniform(1, x.size(0));
+}
+/// The words of a `randomness` whose seed is the number in `random`; without one, those of randomness::off(). On a
+/// device nothing waits, so that a graph draws anew.
+inline at::Tensor torch_key(torch_optional const& random, at::Device device) {
+  at::Tensor const words = at::zeros({6}, at::TensorOptions(device).dtype(at::kInt));
+  if (random) {
+    words.narrow(0, 0, 2).copy_(random->view(at::kInt));
+    words.narrow(0, 5, 1).fill_(1);
   }
-  return ragged(v.data, v.cols - 1);
+  return words;
 }
 inline at::Tensor torch_empty_like(at::Tensor const& x, Index cols) {
   if (cols == dynamic) return at::empty_like(x, x.options(), at::MemoryFormat::Contiguous);

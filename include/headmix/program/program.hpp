@@ -198,6 +198,14 @@ class Program {
     check_backward<M>(dy, weights);
     runner_.backward(detail::untyped(dy), weights);
   }
+  /// With weights in memory of the backend, [1, 1], one for each loss; the memory is read by this pass.
+  template <class M = Mode>
+  void backward(view<type<result> const> dy, std::span<view<accumulator_t<scalar> const> const> weights) {
+    check_backward<M>(dy);
+    std::vector<detail::untyped_view> bound;
+    for (auto const& w : weights) bound.push_back(detail::untyped(w));
+    runner_.backward(detail::untyped(dy), std::span<detail::untyped_view const>(bound));
+  }
   /// The checks of backward() without the pass.
   template <class M = Mode>
   void check_backward(view<type<result> const> dy, std::span<double const> weights = {}) const {

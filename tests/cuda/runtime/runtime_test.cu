@@ -108,6 +108,24 @@ TEST_CASE("a queue is of the device that was current where it was made") {
   CHECK(stub::state().launches.size() == before);
 }
 
+TEST_CASE("a queue with a handle of the caller makes none and leaves it") {
+  cublasHandle_t handle = nullptr;
+  REQUIRE(cublasCreate(&handle) == CUBLAS_STATUS_SUCCESS);
+  Sm80::memory const memory(std::size_t{1} << 20);
+  int const handles = stub::state().handles;
+  {
+    Sm90a::queue const queue(nullptr, memory.bytes(), handle);
+    CHECK(stub::state().handles == handles);
+    CHECK(queue.workspace().data() == memory.bytes().data());
+    float number = 2, product = 0;
+    view<float> const one(&number, 1, 1), y(&product, 1, 1);
+    CHECK(queue.gemm(y, view<float const>(one), view<float const>(one), false));
+    CHECK(product == 4);
+  }
+  CHECK(stub::state().handles == handles);
+  cublasDestroy(handle);
+}
+
 TEST_CASE("a queue's own stream does not wait for the default stream") {
   std::size_t const before = stub::state().stream_flags.size();
   Sm80::queue const queue;

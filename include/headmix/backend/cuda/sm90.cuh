@@ -42,8 +42,8 @@ class warpgroup_queue : public stream_queue<Device> {
   using tensor_map = cuda_kernels::tensor_map;
 
   warpgroup_queue() : warpgroups_(has_warpgroups()) {}
-  explicit warpgroup_queue(cudaStream_t stream, std::span<std::byte> workspace = {})
-      : stream_queue<Device>(stream, workspace), warpgroups_(has_warpgroups()) {}
+  explicit warpgroup_queue(cudaStream_t stream, std::span<std::byte> workspace = {}, cublasHandle_t blas = nullptr)
+      : stream_queue<Device>(stream, workspace, blas), warpgroups_(has_warpgroups()) {}
 
   /// True if the device and the code for it have Hopper's instructions.
   [[nodiscard]] bool warpgroups() const { return warpgroups_; }

@@ -99,11 +99,13 @@ class stream_queue {
  public:
   /// A new stream on the current device. It does not synchronise with CUDA's default stream: callers who use that
   /// stream synchronise before the two share memory.
-  stream_queue() : shared_(std::make_shared<resources>(nullptr, true, std::span<std::byte>{})) {}
+  stream_queue() : shared_(std::make_shared<resources>(nullptr, true, std::span<std::byte>{}, nullptr)) {}
   /// The caller's stream (null is CUDA's default stream, which cannot be captured) and, unless empty, the caller's
   /// scratch memory: at a multiple of 256, at least 32 MiB for the fastest products.
-  explicit stream_queue(cudaStream_t stream, std::span<std::byte> workspace = {})
-      : shared_(std::make_shared<resources>(stream, false, workspace)) {}
+  /// @param blas  a handle of the caller with this stream and memory of its own, whose math mode the queue sets; null:
+  ///   a new one
+  explicit stream_queue(cudaStream_t stream, std::span<std::byte> workspace = {}, cublasHandle_t blas = nullptr)
+      : shared_(std::make_shared<resources>(stream, false, workspace, blas)) {}
 
   [[nodiscard]] cudaStream_t stream() const { return shared_->stream; }
   [[nodiscard]] std::span<std::byte> workspace() const { return shared_->workspace; }
@@ -220,7 +222,7 @@ class stream_queue {
 
   struct resources {
     cudaStream_t stream = nullptr;
-    bool owns_stream = false;
+    bool owns_stream = false, owns_blas = false;
     cublasHandle_t blas = nullptr;
     memory scratch;
     std::span<std::byte> workspace;
@@ -229,7 +231,8 @@ class stream_queue {
     std::string capability;
 
     resources() = default;
-    resources(cudaStream_t given, bool own, std::span<std::byte> given_workspace) : resources() {  // as in memory
+    resources(cudaStream_t given, bool own, std::span<std::byte> given_workspace, cublasHandle_t given_blas)
+        : resources() {  // as in memory
       int count = 0, major = 0, minor = 0;
       check(cudaGetDeviceCount(&count), "no CUDA device");
       if (count == 0) fail("no CUDA device");
@@ -263,10 +266,15 @@ class stream_queue {
       } else {
         stream = given;
       }
-      check(cublasCreate(&blas), "creating a cuBLAS handle");
-      check(cublasSetStream(blas, stream), "cuBLAS");
-      // After the stream: setting that resets the handle to its own memory.
-      check(cublasSetWorkspace(blas, workspace.data(), workspace.size()), "cuBLAS");
+      if (given_blas != nullptr) {
+        blas = given_blas;
+      } else {
+        check(cublasCreate(&blas), "creating a cuBLAS handle");
+        owns_blas = true;
+        check(cublasSetStream(blas, stream), "cuBLAS");
+        // After the stream: setting that resets the handle to its own memory.
+        check(cublasSetWorkspace(blas, workspace.data(), workspace.size()), "cuBLAS");
+      }
       // Partial sums of bfloat16 products stay float.
       check(cublasSetMathMode(blas, static_cast<cublasMath_t>(CUBLAS_DEFAULT_MATH |
                                                               CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION)),
@@ -275,7 +283,7 @@ class stream_queue {
     resources(resources const&) = delete;
     resources& operator=(resources const&) = delete;
     ~resources() {
-      if (blas != nullptr) cublasDestroy(blas);
+      if (owns_blas) cublasDestroy(blas);
       if (owns_stream) cudaStreamDestroy(stream);
     }
   };

@@ -90,22 +90,13 @@ class Runner {
       }
     }
   }
-  /// After check_backward().
+  /// After check_backward(). Weights of losses are numbers of the host, or values [1, 1] of the backend.
   void backward(untyped_view const& dy, std::span<double const> weights) {
-    begin_pass();
-    binding_.check_outside(plan_.workspace());  // gradients may have been bound since
-    plan_.check_result(binding_);
-    state_.reach(program_stage::forward_done);
-    std::size_t bound = 0;
-    bool changed = false;
-    auto const bind_output_gradient = [&](untyped_view const& value) {
-      untyped_view& mine = binding_.values()[program_->first_output_gradient() + bound++];
-      changed = changed || !same_view(mine, value);
-      mine = value;
-    };
-    if (program_->result_has_gradient) bind_output_gradient(dy);
-    std::size_t const losses = program_->output_gradients - bound;
+    begin_backward();
+    std::size_t const losses = program_->output_gradients - (program_->result_has_gradient ? 1 : 0);
     constexpr std::size_t most = tree_numbers<accumulator>::most;
+    bool changed =
+        bind_output_gradients(dy, losses, [&](std::size_t i) { return untyped(plan_.weights<accumulator>(i, 1)); });
     for (std::size_t first = 0; first < losses; first += most) {
       tree_numbers<accumulator> part = {};
       std::size_t const n = (std::min)(losses - first, most);
@@ -114,16 +105,17 @@ class Runner {
       }
       // By a kernel: the workspace may be memory of a device.
       backend_->map(plan_.weights<accumulator>(first, n), part, false);
-      for (std::size_t i = 0; i < n; ++i) bind_output_gradient(untyped(plan_.weights<accumulator>(first + i, 1)));
     }
-    if (changed) derive();
-    auto const anew = binding_.gradients_to_overwrite();
-    unwritten_.assign(anew.begin(), anew.end());
-    run(program_->forward_calls, program_->calls.size());
-    for (std::size_t const n : unwritten_) {  // the roots do not depend on the leaf
-      backend_->map(typed<scalar>(binding_.values()[n]), tree_number<accumulator>{0}, false);
+    run_backward(changed);
+  }
+  void backward(untyped_view const& dy, std::span<untyped_view const> weights) {
+    begin_backward();
+    std::size_t const losses = program_->output_gradients - (program_->result_has_gradient ? 1 : 0);
+    if (weights.size() != losses) fail("backward(): expected ", losses, " weights of losses, found ", weights.size());
+    for (untyped_view const& w : weights) {
+      if (w.data == nullptr || w.size() != 1) fail("backward(): expected a weight [1, 1], found ", text(w));
     }
-    state_.reach(program_stage::backward_done);
+    run_backward(bind_output_gradients(dy, losses, [&](std::size_t i) { return weights[i]; }));
   }
 
  private:
@@ -141,6 +133,36 @@ class Runner {
     }
     binding_.check_memory();
     check_numbers();
+  }
+  void begin_backward() {
+    begin_pass();
+    binding_.check_outside(plan_.workspace());  // gradients may have been bound since
+    plan_.check_result(binding_);
+    state_.reach(program_stage::forward_done);
+  }
+  /// True if one of them has other memory than before.
+  template <class Weight>
+  bool bind_output_gradients(untyped_view const& dy, std::size_t losses, Weight const& weight) {
+    std::size_t bound = 0;
+    bool changed = false;
+    auto const bind = [&](untyped_view const& value) {
+      untyped_view& mine = binding_.values()[program_->first_output_gradient() + bound++];
+      changed = changed || !same_view(mine, value);
+      mine = value;
+    };
+    if (program_->result_has_gradient) bind(dy);
+    for (std::size_t i = 0; i < losses; ++i) bind(weight(i));
+    return changed;
+  }
+  void run_backward(bool changed) {
+    if (changed) derive();
+    auto const anew = binding_.gradients_to_overwrite();
+    unwritten_.assign(anew.begin(), anew.end());
+    run(program_->forward_calls, program_->calls.size());
+    for (std::size_t const n : unwritten_) {  // the roots do not depend on the leaf
+      backend_->map(typed<scalar>(binding_.values()[n]), tree_number<accumulator>{0}, false);
+    }
+    state_.reach(program_stage::backward_done);
   }
   void begin_pass() {
     if constexpr (ChecksPass<Backend>) backend_->begin_pass();
