@@ -29,6 +29,7 @@ struct torch_emulated {
     bool inside = true;
     void enter() { inside = true; }
     void leave() { inside = false; }
+    [[nodiscard]] static at::Tensor memory(std::int64_t bytes) { return at::empty({bytes}, at::kByte); }
   };
 };
 

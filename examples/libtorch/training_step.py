@@ -2,6 +2,7 @@
 """training_step.py CXX HEADMIX EIGEN FOLDER [FLAGS...] [--tokens N...]: a training step of a small language model on the
 CPU, 4 blocks of width 256, whose attention is an operator of headmix or written in PyTorch; times in turn in one process,
 and the memory that a step adds, each in a process of its own. A page of results: bench/results. Needs PyTorch 2.4."""
+import os
 import pathlib
 import statistics
 import subprocess
@@ -18,7 +19,7 @@ SOURCE = """
 #include <headmix/interop/torch.hpp>
 using namespace headmix;
 using Numbers = type_list<float>;
-using Dense = torch_layer<MultiHead<256, 32, 8, causal>, void, type_list<>, Numbers>;
+using Dense = torch_layer<MultiHead<256, 8, 32, causal>, void, type_list<>, Numbers>;
 using Half = torch_layer<Moh<256, 32, TwoStage<2, 6, 2>, causal>, void, type_list<>, Numbers>;
 using Chosen = torch_layer<Moa<256, 32, SoftmaxTopK<16, 4>, causal>, void, type_list<>, Numbers>;
 TORCH_LIBRARY(step, library) {
@@ -33,23 +34,32 @@ class Operator(torch.nn.Module):
     def __init__(self, name):
         super().__init__()
         self.operator = getattr(torch.ops.step, name)
-        self.weights = torch.nn.ParameterList(getattr(torch.ops.step, f"{name}_parameters")(0, torch.float32))
+        self.weights = torch.nn.ParameterList(start_of(name).values())
 
     def forward(self, x):
         y, *losses = self.operator(x, list(self.weights))
         return y, sum(losses) * 0.01 if losses else 0.0
 
 
-def weights(*shape):
-    return torch.nn.Parameter(torch.randn(shape) / shape[-2] ** 0.5)
+def start_of(name):
+    """The first weights of an operator by name; the layer in PyTorch begins with the same."""
+    start = getattr(torch.ops.step, f"{name}_parameters")(0, torch.float32)
+    w = dict(zip(getattr(torch.ops.step, f"{name}_names")(), (torch.nn.Parameter(w.detach()) for w in start)))
+    if "W_g" in w:  # 0, where all experts are tied
+        w["W_g"].data.normal_(0, 0.02, generator=torch.Generator().manual_seed(0))
+    return w
 
 
 class Dense(torch.nn.Module):
     """Multi-head attention by PyTorch's fused kernel."""
 
-    def __init__(self):
+    def __init__(self, name="multi_head"):
         super().__init__()
+        w = start_of(name)
+        self.router = torch.nn.ParameterDict({n: p for n, p in w.items() if n in ("W_h", "W_r", "W_s")})
         self.qkv, self.o = (torch.nn.Linear(WIDTH, n * WIDTH, bias=False) for n in (3, 1))
+        self.qkv.weight.data = torch.cat([w["W_q"], w["W_k"], w["W_v"]], 1).T.contiguous().detach()
+        self.o.weight.data = w["W_o"].T.contiguous().detach()
 
     def heads(self, x):
         q, k, v = (t.unflatten(-1, (HEADS, HEAD)).transpose(1, 2) for t in self.qkv(x).chunk(3, -1))
@@ -63,17 +73,16 @@ class HalfOfHeads(Dense):
     """MoH with 2 shared heads and 2 of 6 routed ones, as its authors compute it: all heads, most gates 0."""
 
     def __init__(self):
-        super().__init__()
-        self.h, self.r, self.s = weights(WIDTH, 2), weights(WIDTH, 6), weights(WIDTH, 2)
+        super().__init__("moh")
 
     def forward(self, x):
-        p = (x @ self.r).softmax(-1)
+        p = (x @ self.router["W_r"]).softmax(-1)
         chosen, index = p.topk(2)
         mask = torch.zeros_like(p).scatter(-1, index, 1.0)
         balance = 6 * (p.mean((0, 1)) * mask.mean((0, 1))).sum()
-        alpha = (x @ self.h).softmax(-1) * 2
-        routed = mask * p / chosen.sum(-1, keepdim=True)
-        gates = torch.cat([(x @ self.s).softmax(-1) * 2 * alpha[..., :1], routed * 2 * alpha[..., 1:]], -1)
+        alpha = (x @ self.router["W_h"]).softmax(-1) * 2
+        shared, routed = (x @ self.router["W_s"]).softmax(-1) * 2, mask * p / chosen.sum(-1, keepdim=True) * 2
+        gates = torch.cat([shared * alpha[..., :1], routed * alpha[..., 1:]], -1)
         return self.o((self.heads(x) * gates[..., None]).flatten(2)), balance * 0.01
 
 
@@ -82,8 +91,9 @@ class FourOfSixteen(torch.nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.g, self.k, self.v = weights(WIDTH, 16), weights(WIDTH, HEAD), weights(WIDTH, HEAD)
-        self.q, self.o = weights(WIDTH, 16 * HEAD), weights(16, HEAD, WIDTH)
+        w = start_of("moa")
+        self.g, self.k, self.v, self.o = w["W_g"], w["W_k"], w["W_v"], w["W_o"]
+        self.q = torch.nn.Parameter(w["W_q"].detach().transpose(0, 1).flatten(1).contiguous())
 
     def forward(self, x):
         z = x @ self.g
@@ -112,6 +122,7 @@ class Model(torch.nn.Module):
         super().__init__()
         self.embedding, self.words = torch.nn.Embedding(WORDS, WIDTH), torch.nn.Linear(WIDTH, WORDS)
         self.attention = torch.nn.ModuleList(attention() for _ in range(BLOCKS))
+        torch.manual_seed(1)  # layers in PyTorch draw weights, too
         self.norms = torch.nn.ModuleList(torch.nn.LayerNorm(WIDTH) for _ in range(2 * BLOCKS))
         self.mlps = torch.nn.ModuleList(
             torch.nn.Sequential(torch.nn.Linear(WIDTH, 4 * WIDTH), torch.nn.GELU(), torch.nn.Linear(4 * WIDTH, WIDTH))
@@ -180,9 +191,10 @@ build(block(page_of(headmix), "sh", "cpp_extension", "g++ "), folder,
        "-fopenmp": " ".join(flags)}, HEADMIX=str(pathlib.Path(headmix).parent.parent), EIGEN=eigen)
 torch.ops.load_library(library)
 print(f"PyTorch {torch.__version__}, {torch.get_num_threads()} threads; {BLOCKS} blocks of width {WIDTH}, {SEQUENCES} "
-      "sequences; medians of 9 runs in turn, ms; memory that a step adds, MiB; objective after them")
+      "sequences; medians of 9 runs in turn, ms; memory that a step adds, MiB (MALLOC_MMAP_THRESHOLD_=1000000; and by "
+      "default, where freed blocks stay); the objective after 11 steps from the same weights")
 print("| attention | tokens | step: headmix | PyTorch | ratio | layer: headmix | PyTorch | ratio | memory: headmix | "
-      "PyTorch | objective: headmix | PyTorch |\n" + "|---" * 12 + "|")
+      "PyTorch | by default: headmix | PyTorch | objective: headmix | PyTorch |\n" + "|---" * 14 + "|")
 for tokens in sizes:
     for name, sides in VARIANTS.items():
         both = [training(attention, tokens) for attention in sides]
@@ -197,8 +209,9 @@ for tokens in sizes:
                     if what == 0:
                         objective[side] = found
         peaks = [float(subprocess.run([sys.executable, __file__, compiler, headmix, eigen, folder, "--memory", name,
-                                       str(side), str(tokens)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True).stdout)
-                 for side in range(2)]
+                                       str(side), str(tokens)], env={**os.environ, **heap}, stdout=subprocess.PIPE,
+                                      stderr=subprocess.DEVNULL, check=True).stdout)
+                 for heap in ({"MALLOC_MMAP_THRESHOLD_": "1000000"}, {}) for side in range(2)]
         (a, b), (c, d) = ([statistics.median(s) for s in what] for what in seconds)
         print(f"| {name} | {tokens} | {a:.1f} | {b:.1f} | {b / a:.2f} | {c:.1f} | {d:.1f} | {d / c:.2f} | "
-              f"{peaks[0]:.0f} | {peaks[1]:.0f} | {objective[0]:.3f} | {objective[1]:.3f} |", flush=True)
+              f"{' | '.join(f'{p:.0f}' for p in peaks)} | {objective[0]:.3f} | {objective[1]:.3f} |", flush=True)

@@ -65,6 +65,34 @@ struct Fixture {
                                 "it: " reason),                                                         \
                        Error)
 
+TEST_CASE("state: passes share the kept part of a workspace, and each has a rest of its own") {
+  Fixture one, parts;
+  for (std::size_t i = 0; i < one.a.size(); ++i) one.a[i] = parts.a[i] = 0.1 * static_cast<double>(i % 7);
+  one.program.forward();
+  one.backward();
+  std::size_t const all = parts.program.workspace_bytes(), kept = parts.program.kept_bytes();
+  CHECK(kept > 0);
+  CHECK(kept < all);
+  AlignedBuffer first(all - kept), second(all - kept);
+  auto const memory = parts.other.bytes();
+  parts.program.bind_workspace(memory.first(kept), first.bytes().first(8));
+  CHECK_THROWS_WITH_AS(parts.program.forward(), Contains("the rest of the workspace has 8 bytes"), Error);
+  parts.program.bind_workspace(memory.first(kept - 64), first.bytes());
+  CHECK_THROWS_WITH_AS(parts.program.forward(), Contains(message("the program needs ", kept).c_str()), Error);
+  CHECK_THROWS_WITH_AS(parts.program.bind_workspace(memory.first(kept), first.bytes().subspan(8)),
+                       Contains("must be aligned"), Error);
+  parts.program.bind_workspace(memory.first(kept), first.bytes());
+  parts.program.forward();
+  auto const used = first.bytes();
+  std::fill(used.begin(), used.end(), std::byte{0xFF});
+  parts.program.bind_workspace(memory.first(kept), second.bytes());
+  CHECK_THROWS_AS(parts.backward(), Error);
+  parts.program.resume();
+  parts.backward();
+  CHECK(one.g == parts.g);
+  parts.program.bind(x{}, {reinterpret_cast<double*>(second.bytes().data()), 3, 4});
+  CHECK_THROWS_AS(parts.program.forward(), Error);  // in the rest
+}
 TEST_CASE("state: a forward pass is resumed by another program, from a copy of its workspace") {
   Fixture first, second;
   for (std::size_t i = 0; i < first.a.size(); ++i) first.a[i] = second.a[i] = 0.1 * static_cast<double>(i % 7);

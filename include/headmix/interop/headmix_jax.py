@@ -73,12 +73,12 @@ class Layer:
             raise ValueError(error.decode())
 
     def _workspace(self, x, operands, bits):
-        """Bytes of the workspace for operands of these shapes."""
+        """Bytes that the forward pass keeps for the backward pass, and that each of them needs for itself."""
         extents = [n for a in operands for n in (a.ndim, *a.shape)]
-        found = ctypes.c_int64()
+        found = (ctypes.c_int64 * 2)()
         self._check("workspace", ctypes.c_int(_type(x.dtype)), (ctypes.c_int64 * len(extents))(*extents),
-                    ctypes.c_int64(bits), ctypes.byref(found))
-        return found.value
+                    ctypes.c_int64(bits), found)
+        return tuple(jax.ShapeDtypeStruct((n,), jnp.uint8) for n in found)
 
     def _primal(self, *inputs):
         return self._forward(*inputs)[0]
@@ -93,22 +93,21 @@ class Layer:
         number = jnp.promote_types(x.dtype, jnp.float32)
         results = (jax.ShapeDtypeStruct((*x.shape[:-1], self.width or x.shape[-1]), x.dtype),
                    *(jax.ShapeDtypeStruct((), number) for _ in self.losses),
-                   jax.ShapeDtypeStruct((self._workspace(x, operands, bits),), jnp.uint8))
+                   *self._workspace(x, operands, bits))
         call = jax.ffi.ffi_call(f"{self.name}_forward", results, vmap_method="sequential")
-        y, *losses, workspace = call(*operands, operands=np.int64(bits))
-        return (y, tuple(losses)), (workspace, x, parameters, further)
+        y, *losses, kept, _ = call(*operands, operands=np.int64(bits))
+        return (y, tuple(losses)), (kept, x, parameters, further)
 
     def _backward(self, saved, gradients):
-        workspace, x, parameters, further = saved
+        kept, x, parameters, further = saved
         dy, losses = gradients
         bits = sum(1 << i for i, a in enumerate(further) if a is not None)
         given = tuple(a for a in further if a is not None)
         inputs = (x, *parameters) + ((further[0],) if further[0] is not None else ())
-        results = tuple(jax.ShapeDtypeStruct(a.shape, a.dtype) for a in (workspace, *inputs))
-        # The pass writes to the workspace: XLA copies it where it is needed again.
-        call = jax.ffi.ffi_call(f"{self.name}_backward", results, vmap_method="sequential",
-                                input_output_aliases={0: 0})
-        _, dx, *rest = call(workspace, dy, *losses, x, *parameters, *given, operands=np.int64(bits))
+        results = (self._workspace(x, (x, *parameters, *given), bits)[1],
+                   *(jax.ShapeDtypeStruct(a.shape, a.dtype) for a in inputs))
+        call = jax.ffi.ffi_call(f"{self.name}_backward", results, vmap_method="sequential")
+        _, dx, *rest = call(kept, dy, *losses, x, *parameters, *given, operands=np.int64(bits))
         n = len(parameters)
         return dx, tuple(rest[:n]), rest[n] if len(rest) > n else None, None, None, None
 

@@ -10,6 +10,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -64,6 +65,7 @@ class jax_blas {
 
 }  // namespace headmix::detail
 
+/// @cond
 /// How XLA gives the context to a handler.
 template <>
 struct xla::ffi::CtxDecoding<headmix::detail::jax_cuda_call> {
@@ -76,6 +78,7 @@ struct xla::ffi::CtxDecoding<headmix::detail::jax_cuda_call> {
     return Type{*stream, std::move(*scratch)};
   }
 };
+/// @endcond
 
 namespace headmix {
 
@@ -83,14 +86,16 @@ namespace headmix {
 /// @tparam Device Sm80 or Sm90a
 template <class Device>
 struct jax_cuda {
-  static constexpr char const* platform = "CUDA";
+  static constexpr char const* platform = "CUDA";  ///< XLA's name
+  /// The context of a call.
   using call = detail::jax_cuda_call;
   /// The backend of a pass.
   template <class Scalar>
   struct place {
-    detail::jax_blas blas;
-    Cuda<Scalar, Device> backend;
+    detail::jax_blas blas;         ///< for the length of a call
+    Cuda<Scalar, Device> backend;  ///< on the stream of the call
     place() : backend(planning_queue()) {}
+    /// For a call.
     explicit place(call& c) : backend(queue(c)) {}
 
    private:

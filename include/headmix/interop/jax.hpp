@@ -44,14 +44,16 @@ static_assert(Executor<jax_threads>, "headmix: jax_threads is no Executor");
 
 /// Arrays of the CPU, on XLA's threads.
 struct jax_cpu {
-  static constexpr char const* platform = "cpu";
+  static constexpr char const* platform = "cpu";  ///< XLA's name
+  /// The context of a call.
   using call = xla::ffi::ThreadPool;
   /// The backend of a pass.
   template <class Scalar>
   struct place {
-    detail::jax_threads threads;
-    Cpu<Scalar, detail::jax_threads> backend{threads};
+    detail::jax_threads threads;                        ///< none while a pass is planned
+    Cpu<Scalar, detail::jax_threads> backend{threads};  ///< on these threads
     place() = default;
+    /// For a call.
     explicit place(call& pool) : threads(&pool) {}
   };
 };

@@ -164,8 +164,9 @@ concept JaxDevice = requires(typename D::template place<float> place) {
 ///
 /// x is [sequences, tokens, D], or [tokens, D]: one sequence, or those of `offsets`. The results are y, with the
 /// leading extents of x, and the layer's losses, one number each, all with gradients. First derivatives only. Instead
-/// of the option `padded`, use offsets. The forward pass returns an array of bytes, the words of the random key, the
-/// layer's constants and the workspace, which the backward pass reads.
+/// of the option `padded`, use offsets. The forward pass returns an array of bytes which the backward pass reads: the
+/// words of the random key, the layer's constants and the kept part of the workspace. The rest of the workspace is a
+/// further result of both passes, which nobody reads.
 /// @tparam Scalars the supported scalar types: any of float, double and bfloat16; x has one of them
 /// @tparam Device of the arrays
 template <LayerPolicy L, class Scalars = type_list<float>, class Device = jax_cpu>
@@ -181,6 +182,8 @@ class jax_layer {
   using parameter_list = typename module_of<nth<0, Scalars>>::parameter_leaves;
   using losses = detail::filter<typename L::losses, detail::has_gradient>;
   using y_type = std::remove_cvref_t<decltype(L::y)>;
+  static constexpr bool keeps_width = std::is_same_v<cols<y_type>, cols<typename L::x>>;
+  static_assert(keeps_width || cols<y_type>::value != dynamic, "headmix: y has the width of x, or a static one");
   using arrays = std::vector<detail::jax_array>;
   template <class... Leaf>
   static constexpr bool has_context(type_list<Leaf...>*) {
@@ -196,22 +199,21 @@ class jax_layer {
     return xla::ffi::Ffi::Bind().template Ctx<call>().RemainingArgs().RemainingRets().template Attr<std::int64_t>(
         "operands");
   }
-  /// The handler of the forward pass. Operands: x, the parameters, then the optional ones; results: y, the
-  /// losses, the workspace.
+  /// The handler of the forward pass. Operands: x, the parameters, then the optional ones; results: y, the losses, the
+  /// kept bytes, the rest.
   static xla::ffi::Error forward(call context, xla::ffi::RemainingArgs args, xla::ffi::RemainingRets rets,
                                  std::int64_t operands) {
     return status_of([&] {
       auto const in = detail::jax_arrays(args), out = detail::jax_arrays(rets);
       check_count("operands", 1 + names().size() + detail::jax_operands(operands).count(), in.size());
-      check_count("results", 2 + std::size_t{losses::size}, out.size());
+      check_count("results", 3 + std::size_t{losses::size}, out.size());
       with_scalar(in[0].type, [&]<class Scalar>() {
-        pass<Scalar> p(context, in, detail::jax_operands(operands), {}, out.back());
-        auto const y = p.program.forward();
-        auto const to = out[0].rows<Scalar>("y");
-        if (to.rows != y.rows || to.cols != y.cols) {
-          fail("y: expected [", y.rows, ", ", y.cols, "], found [", to.rows, ", ", to.cols, "]");
-        }
-        p.copy(to, y);
+        pass<Scalar> p(context, in, detail::jax_operands(operands), {}, out[out.size() - 2]);
+        auto const y = out[0].rows<Scalar>("y");
+        p.bind_result(y);
+        p.bind_workspace(out.back());
+        auto const found = p.program.forward();
+        if (found.data != y.data) p.copy(y, found);
         std::size_t n = 1;
         for_each(losses{}, [&]<class Loss>() {
           using number = typename program_of<Scalar>::template type<Loss>;
@@ -222,8 +224,8 @@ class jax_layer {
       });
     });
   }
-  /// The handler of the backward pass. Operands: the workspace, dy, a number for each loss, then those of the forward
-  /// pass; results: the workspace, which is its operand, and gradients of x, the parameters and the context.
+  /// The handler of the backward pass. Operands: the kept bytes, dy, a number for each loss, then those of the forward
+  /// pass; results: the rest, and gradients of x, the parameters and the context.
   static xla::ffi::Error backward(call context, xla::ffi::RemainingArgs args, xla::ffi::RemainingRets rets,
                                   std::int64_t operands) {
     return status_of([&] {
@@ -231,10 +233,12 @@ class jax_layer {
       std::size_t const first = 2 + std::size_t{losses::size};
       check_count("operands", first + 1 + names().size() + detail::jax_operands(operands).count(), all.size());
       check_count("results", 2 + names().size() + std::size_t{detail::jax_operands(operands).context}, out.size());
-      if (out[0].data != all[0].data) fail("the workspace: expected one array as operand and result, found two");
       arrays const in(all.begin() + static_cast<std::ptrdiff_t>(first), all.end());
       with_scalar(in[0].type, [&]<class Scalar>() {
-        pass<Scalar> p(context, in, detail::jax_operands(operands), arrays(out.begin() + 1, out.end()), out[0]);
+        pass<Scalar> p(context, in, detail::jax_operands(operands), arrays(out.begin() + 1, out.end()), all[0]);
+        auto const dy = all[1].rows<Scalar>("dy");
+        p.bind_result(dy);  // a result that was not copied is not read: other memory stands in
+        p.bind_workspace(out[0]);
         for (std::size_t i = 1; i < out.size(); ++i) {
           p.clear(view<Scalar>(out[i].numbers<Scalar>("a gradient"), 1, out[i].size()));
         }
@@ -244,14 +248,14 @@ class jax_layer {
         for (std::size_t i = 0; i < std::size_t{losses::size}; ++i) {
           weights.emplace_back(all[2 + i].numbers<weight const>("a loss's gradient"), 1, 1);
         }
-        p.program.backward(all[1].rows<Scalar const>("dy"), std::span<view<weight const> const>(weights));
+        p.program.backward(view<Scalar const>(dy), std::span<view<weight const> const>(weights));
       });
     });
   }
-  /// Bytes of the array that the forward pass returns.
+  /// Bytes of both arrays that the forward pass returns: what is kept, and the rest.
   /// @param type  XLA's number of the type of x
   /// @param extents  of all operands of the forward pass, of each its rank and its extents
-  static std::int64_t workspace(int type, std::int64_t const* extents, std::int64_t operands) {
+  static void workspace(int type, std::int64_t const* extents, std::int64_t operands, std::int64_t* bytes) {
     arrays in;
     auto const further = detail::jax_operands(operands);
     std::size_t const numbers = 1 + names().size() + std::size_t{further.context};
@@ -264,12 +268,15 @@ class jax_layer {
       in.push_back({nullptr, t, {extents, extents + rank}});
       extents += rank;
     }
-    std::int64_t bytes = 0;
     with_scalar(static_cast<xla::ffi::DataType>(type), [&]<class Scalar>() {
       pass<Scalar> p(in, further);
-      bytes = static_cast<std::int64_t>(p.bytes());
+      auto const x = in[0].rows<Scalar>("x");
+      alignas(alignment) std::byte stand_in[alignment];
+      p.bind_result({reinterpret_cast<Scalar*>(stand_in), x.rows, keeps_width ? x.cols : cols<y_type>::value});
+      std::size_t const all_bytes = p.program.workspace_bytes(), kept = p.program.kept_bytes();
+      bytes[0] = static_cast<std::int64_t>(p.used + kept);
+      bytes[1] = static_cast<std::int64_t>(all_bytes - kept);
     });
-    return bytes;
   }
   /// Writes the initial parameters of a Module of this seed, in order.
   static void initialize(int type, std::uint64_t seed, void* const* to) {
@@ -335,9 +342,7 @@ class jax_layer {
     }
     text += std::string("], \"context\": ") + (has_context(static_cast<leaves*>(nullptr)) ? "true" : "false") +
             ", \"draws\": " + (draws ? "true" : "false");
-    constexpr bool same = std::is_same_v<cols<y_type>, cols<typename L::x>>;
-    static_assert(same || cols<y_type>::value != dynamic, "headmix: y has the width of x, or a static one");
-    return text + ", \"width\": " + std::to_string(same ? 0 : cols<y_type>::value) + ", \"platform\": \"" +
+    return text + ", \"width\": " + std::to_string(keeps_width ? 0 : cols<y_type>::value) + ", \"platform\": \"" +
            Device::platform + "\"}";
   }
 
@@ -346,8 +351,9 @@ class jax_layer {
   struct pass {
     place_of<Scalar> place;
     program_of<Scalar> program{place.backend};
-    detail::jax_array const* memory = nullptr;  ///< null while the pass is planned
-    std::size_t used = 0;                       ///< its bytes before the workspace
+    detail::jax_array const* memory = nullptr;  ///< the kept bytes; null while the pass is planned
+    std::size_t used = 0;                       ///< its bytes before those of the workspace
+    bool resumes = false;                       ///< the kept bytes are those of a forward pass, and are not written
     std::vector<std::vector<Int>> stand_ins;    ///< for offsets that are not known yet: all rows in one sequence
 
     pass(arrays const& in, detail::jax_operands further) { bind_all(in, further, {}); }
@@ -355,12 +361,21 @@ class jax_layer {
     /// @param gradients  of x, the parameters and the context, or none
     pass(call& context, arrays const& in, detail::jax_operands further, arrays const& gradients,
          detail::jax_array const& given)
-        : place(context), memory(&given) {
+        : place(context), memory(&given), resumes(!gradients.empty()) {
       bind_all(in, further, gradients);
-      auto const workspace = static_cast<std::size_t>(given.size()) - used;
-      program.bind_workspace({given.numbers<std::byte>("the workspace") + used, workspace});
     }
-    std::size_t bytes() { return used + program.workspace_bytes(); }
+    void bind_workspace(detail::jax_array const& rest) {
+      auto const bytes_of = [](detail::jax_array const& a) {
+        return std::span(a.template numbers<std::byte>("the workspace"), static_cast<std::size_t>(a.size()));
+      };
+      program.bind_workspace(bytes_of(*memory).subspan(used), bytes_of(rest));
+    }
+    /// The memory of y, unless y is made in the workspace: a view, or what the backward pass reads.
+    void bind_result(view<Scalar> y) {
+      if constexpr (detail::is_reshaped<detail::memory_of<typename program_of<Scalar>::result>>) {
+        if (!program.backward_reads_result()) program.bind_result(y);
+      }
+    }
     template <class T, class U>
     void copy(view<T> to, view<U const> from) {
       place.backend.map(to, tree_leaf<U, false, false>{from}, false);
@@ -395,13 +410,13 @@ class jax_layer {
       Int* const words = take<Int>(6);
       std::uint32_t const* const data = key == nullptr ? nullptr : key->numbers<std::uint32_t const>("key");
       Index const n = key == nullptr ? 0 : key->size();
-      if (words != nullptr) place.backend.for_each(1, detail::jax_key_words{words, data, n});
+      if (words != nullptr && !resumes) place.backend.for_each(1, detail::jax_key_words{words, data, n});
       return {words, 1, 6};
     }
     template <class Leaf, class T>
     view<T const> constant(Index n, Index m) {
       T* const to = take<T>(n * m);
-      if (to != nullptr) {
+      if (to != nullptr && !resumes) {
         std::vector<T> numbers(static_cast<std::size_t>(n * m));
         detail::write_known<Leaf>(numbers.data(), n, m);
         upload(place.backend, to, numbers.data(), numbers.size());
@@ -469,7 +484,7 @@ class jax_layer {
   HEADMIX_C_API char const* prefix##_description() { return __VA_ARGS__::description().c_str(); }            \
   HEADMIX_C_API char const* prefix##_workspace(int type, std::int64_t const* extents, std::int64_t operands, \
                                                std::int64_t* bytes) {                                        \
-    return headmix::detail::jax_error_of([&] { *bytes = __VA_ARGS__::workspace(type, extents, operands); }); \
+    return headmix::detail::jax_error_of([&] { __VA_ARGS__::workspace(type, extents, operands, bytes); });   \
   }                                                                                                          \
   HEADMIX_C_API char const* prefix##_initialize(int type, std::uint64_t seed, void* const* parameters) {     \
     return headmix::detail::jax_error_of([&] { __VA_ARGS__::initialize(type, seed, parameters); });          \

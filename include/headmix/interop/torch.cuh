@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "headmix/headmix.cuh"
 #include "headmix/interop/torch_layer.hpp"
@@ -19,18 +20,25 @@ namespace headmix {
 /// @tparam Device Sm80 or Sm90a
 template <class Device>
 struct torch_cuda {
-  static constexpr at::DeviceType type = at::kCUDA;
-  static constexpr c10::DispatchKey autocast = c10::DispatchKey::AutocastCUDA;
+  static constexpr at::DeviceType type = at::kCUDA;                             ///< of the tensors
+  static constexpr c10::DispatchKey autocast = c10::DispatchKey::AutocastCUDA;  ///< of this type
+  /// Makes a tensor's GPU the current one.
   using guard = c10::cuda::CUDAGuard;
   /// The backend of passes; its scratch memory lives from enter() to leave().
   template <class Scalar>
   struct place {
-    at::Tensor scratch = at::empty({scratch_bytes}, at::TensorOptions(at::kCUDA).dtype(at::kByte));
-    Cuda<Scalar, Device> backend{queue()};
+    at::Tensor scratch = memory(scratch_bytes);  ///< of kernels and reductions
+    Cuda<Scalar, Device> backend{queue()};       ///< on the stream that was current
+    /// Before a pass: the current stream, and scratch memory.
     void enter() {
       if (!scratch.defined()) *this = place();
     }
+    /// After a pass.
     void leave() { scratch.reset(); }
+    /// Memory for the length of a pass.
+    [[nodiscard]] static at::Tensor memory(std::int64_t bytes) {
+      return at::empty({bytes}, at::TensorOptions(at::kCUDA).dtype(at::kByte));
+    }
 
    private:
     static constexpr std::int64_t scratch_bytes = std::int64_t{32} << 20;  // as queues with memory of their own

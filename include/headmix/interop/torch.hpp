@@ -38,19 +38,31 @@ static_assert(Executor<torch_threads>, "headmix: torch_threads is no Executor");
 
 /// Tensors on the CPU.
 struct torch_cpu {
-  static constexpr at::DeviceType type = at::kCPU;
-  static constexpr c10::DispatchKey autocast = c10::DispatchKey::AutocastCPU;
-  /// Nothing to select.
+  static constexpr at::DeviceType type = at::kCPU;                             ///< of the tensors
+  static constexpr c10::DispatchKey autocast = c10::DispatchKey::AutocastCPU;  ///< of this type
+  /// There is nothing to select.
   struct guard {
+    /// Of a tensor's device.
     explicit guard(at::Device) {}
   };
   /// The backend of passes.
   template <class Scalar>
   struct place {
-    torch_threads threads;
-    Cpu<Scalar, torch_threads> backend{threads};
+    torch_threads threads;                        ///< those at construction
+    Cpu<Scalar, torch_threads> backend{threads};  ///< on these threads
+    /// Before a pass: nothing.
     void enter() {}
+    /// After a pass: nothing.
     void leave() {}
+    /// One block for all passes of a thread: blocks of the heap that come and go between activations leave holes.
+    [[nodiscard]] static at::Tensor memory(std::int64_t bytes) {
+      thread_local at::Tensor block;
+      if (!block.defined() || block.numel() < bytes) {
+        block.reset();
+        block = at::empty({bytes}, at::kByte);
+      }
+      return block;
+    }
   };
 };
 

@@ -45,8 +45,9 @@ concept TorchDevice = requires(at::Device device, typename D::template place<flo
   { D::autocast } -> std::convertible_to<c10::DispatchKey>;
   typename D::guard;  // of an at::Device: makes it the current one while it lives
   requires BackendPolicy<std::remove_cvref_t<decltype(place.backend)>>;
-  place.enter();  // before a pass: on PyTorch's current stream
-  place.leave();  // after it
+  place.enter();                                                        // before a pass: on PyTorch's current stream
+  place.leave();                                                        // after it
+  { place.memory(std::int64_t{}) } -> std::convertible_to<at::Tensor>;  // bytes for the length of a pass
 };
 
 /// A layer as an operator of PyTorch:
@@ -79,6 +80,9 @@ class torch_layer {
   using leaves = typename module_of<first>::program_type::leaves;
   using losses = typename L::losses;
   using y_type = std::remove_cvref_t<decltype(L::y)>;
+  static constexpr bool keeps_width = std::is_same_v<cols<y_type>, cols<typename L::x>>;
+  static_assert(keeps_width || cols<y_type>::value != dynamic, "headmix: y has the width of x, or a static one");
+  static constexpr Index y_cols = keeps_width ? dynamic : cols<y_type>::value;  ///< dynamic: of x
 
  public:
   /// The parameters, in order.
@@ -240,7 +244,7 @@ class torch_layer {
     using program_type = typename module_of<Scalar>::program_type;
     typename Device::template place<Scalar> place;
     program_type program{place.backend};
-    at::Tensor x, context, workspace, offsets, context_offsets, key;  // kept alive
+    at::Tensor x, context, kept, offsets, context_offsets, key;  // kept alive
     at::Device const device;
     tensors known;  // constants of the layer
 
@@ -294,22 +298,41 @@ class torch_layer {
         }
       });
     }
-    void run() {
-      auto const bytes = static_cast<std::int64_t>(program.workspace_bytes());
-      if (!workspace.defined() || workspace.numel() < bytes) {
-        workspace = at::empty({bytes}, at::TensorOptions(device).dtype(at::kByte));
-      }
-      program.bind_workspace({static_cast<std::byte*>(workspace.data_ptr()), static_cast<std::size_t>(bytes)});
-      program.forward();
+    static std::span<std::byte> span_of(at::Tensor const& t) {
+      return {static_cast<std::byte*>(t.data_ptr()), static_cast<std::size_t>(t.numel())};
     }
-    tensors results(at::Tensor const& like) {
-      auto const y = program.get(y_type{});
-      auto shape = like.sizes().vec();
-      shape.back() = y.cols;
+    /// Binds the kept part of the workspace, and a rest for the length of a call, which is returned.
+    [[nodiscard]] at::Tensor bind_workspace() {
+      std::size_t const all = program.workspace_bytes(), first = program.kept_bytes();
+      at::Tensor const rest = place.memory(static_cast<std::int64_t>(all - first));
+      if (!kept.defined() || span_of(kept).size() < first) {
+        kept = at::empty({static_cast<std::int64_t>(first)}, at::TensorOptions(device).dtype(at::kByte));
+      }
+      program.bind_workspace(span_of(kept), span_of(rest));
+      return rest;
+    }
+    /// True if the result is made in the workspace: a view, or what the backward pass reads, since callers may change
+    /// their tensor.
+    [[nodiscard]] bool copies_result() const {
+      return !detail::is_reshaped<detail::memory_of<typename program_type::result>> || program.backward_reads_result();
+    }
+    void bind_result(at::Tensor const& y) {
+      if constexpr (detail::is_reshaped<detail::memory_of<typename program_type::result>>) {
+        program.bind_result(as_view<Scalar>(y, "y"));
+      }
+    }
+    /// y and the losses.
+    tensors forward(at::Tensor const& like) {
       auto const options = like.options().requires_grad(false);
-      tensors all{at::from_blob(const_cast<Scalar*>(y.data), {y.rows, y.cols}, {y.row_stride, y.col_stride}, options)
-                      .clone(at::MemoryFormat::Contiguous)
-                      .reshape(shape)};
+      tensors all{detail::torch_empty_like(like.detach(), y_cols)};
+      bool const in_place = !copies_result();
+      if (in_place) bind_result(detail::torch_rows(all[0], "y"));
+      at::Tensor const rest = bind_workspace();
+      auto const y = program.forward();
+      if (!in_place) {
+        all[0].copy_(at::from_blob(const_cast<Scalar*>(y.data), {y.rows, y.cols}, {y.row_stride, y.col_stride}, options)
+                         .view(all[0].sizes()));
+      }
       for_each(losses{}, [&]<class Loss>() {
         using number = typename program_type::template type<Loss>;
         auto const loss = program.get(Loss{});
@@ -337,7 +360,17 @@ class torch_layer {
       }
       place.enter();
       bind(parameters, gradients);
-      if (!program.has_run()) run();  // the values have moved, for example to another device and back
+      at::Tensor const rows = dy[0].reshape({-1, dy[0].size(-1)}).contiguous();
+      bool const anew = !program.has_run();  // the values have moved, for example to another device and back
+      // A result that was not copied is not read, and its tensor may be gone: other memory stands in.
+      at::Tensor const stand_in = anew ? at::empty_like(rows) : rows;
+      if (!copies_result()) bind_result(stand_in);
+      at::Tensor const rest = bind_workspace();
+      if (anew) {
+        program.forward();
+      } else {
+        program.resume();
+      }
       using weight = accumulator_t<Scalar>;
       tensors numbers;  // kept alive
       std::vector<view<weight const>> weights;
@@ -345,7 +378,6 @@ class torch_layer {
         numbers.push_back(dy[i].to(detail::torch_type<weight>).reshape({1}));
         weights.push_back(as_view<weight const>(numbers.back(), "the gradient of a loss"));
       }
-      auto const rows = dy[0].reshape({-1, dy[0].size(-1)});
       program.backward(as_view<Scalar const>(rows, "the gradient of y"), std::span<view<weight const> const>(weights));
       place.leave();
       return wanted;
@@ -365,8 +397,7 @@ class torch_layer {
     return with_scalar(x.scalar_type(), "x", [&]<class Scalar>() {
       auto p =
           std::make_unique<pass<Scalar>>(arguments{x, parameters, context, offsets, context_offsets, random, sizes});
-      p->run();
-      auto results = p->results(x);
+      auto results = p->forward(x);
       p->place.leave();
       results.push_back(detail::torch_state::tensor_of(&op_name(), std::move(p)));
       return results;
@@ -374,9 +405,7 @@ class torch_layer {
   }
   static tensors forward_shapes(at::Tensor const& x, at::TensorList, optional_tensor const&, optional_tensor const&,
                                 optional_tensor const&, optional_tensor const&, at::IntArrayRef) {
-    constexpr bool same = std::is_same_v<cols<y_type>, cols<typename L::x>>;
-    static_assert(same || cols<y_type>::value != dynamic, "headmix: y has the width of x, or a static one");
-    tensors all{detail::torch_empty_like(x, same ? dynamic : cols<y_type>::value)};
+    tensors all{detail::torch_empty_like(x, y_cols)};
     for (int i = 0; i < losses::size; ++i) all.push_back(at::empty({}, x.options().dtype(loss_type(x.scalar_type()))));
     all.push_back(at::empty({sizeof(detail::torch_state)}, x.options().dtype(at::kByte)));
     return all;

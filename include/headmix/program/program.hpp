@@ -157,7 +157,13 @@ class Program {
   /// Bytes of workspace for the bound extents. Checks everything that can be checked before a pass.
   [[nodiscard]] std::size_t workspace_bytes() { return runner_.workspace_bytes(); }
   /// Binds the workspace, aligned to `headmix::alignment`. It must outlive the passes.
-  void bind_workspace(std::span<std::byte> memory) { runner_.set_workspace(memory); }
+  void bind_workspace(std::span<std::byte> memory) { runner_.set_workspace(memory, {}); }
+  /// The first bytes of a workspace, which hold all that a backward pass reads of the forward pass, and the roots;
+  /// backward passes do not write them. The rest may be other memory in each pass. workspace_bytes() plans them.
+  [[nodiscard]] std::size_t kept_bytes() const { return runner_.memory_plan().kept_bytes(); }
+  /// Binds a workspace of two parts: `kept` outlives the backward passes, `rest` of workspace_bytes() - kept_bytes()
+  /// the pass. A backward pass with another rest begins with resume().
+  void bind_workspace(std::span<std::byte> kept, std::span<std::byte> rest) { runner_.set_workspace(kept, rest); }
 
   /// Forward passes write the result to memory of the caller and need no workspace for it; a view without data undoes
   /// this. Strides are free unless the program reads the result through a view. The memory must not change before a
@@ -173,6 +179,9 @@ class Program {
     runner_.bind_result({detail::untyped(y), write, M::form_of == detail::form::view,
                          &detail::shape_formula_of<typename program::sizes, typename result::extents>});
   }
+
+  /// True if the backward pass reads the result. Otherwise bound memory may change after the forward pass.
+  [[nodiscard]] bool backward_reads_result() const { return runner_.memory_plan().backward_reads_result(); }
 
   /// Products with the weights of experts read their prepared copies in `p`; null for none.
   void bind_prepared(prepared_weights<Backend>* p) { runner_.set_prepared(p); }

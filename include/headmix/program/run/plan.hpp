@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
 // Where the values of a program lie: every buffer lives from the call that writes it to the last call that reads it,
-// and gets memory that no other living buffer has.
+// and gets memory that no other living buffer has. What a backward pass reads of the forward pass lies first.
 
 #include <algorithm>
 #include <utility>
@@ -35,7 +35,9 @@ class Plan {
     std::size_t writer = 0, last = 0;  ///< the first and the last call that use it; their number for none, and for ever
     std::size_t offset = 0, bytes = 0;
     bool used = false, laid_out = false;
-    bool outside = false;  ///< memory of the caller
+    bool outside = false;   ///< memory of the caller
+    std::size_t first = 0;  ///< number of the first buffer in this memory, of those that took it over from each other
+    bool kept = false;      ///< of the first buffer: one of them is a root, or made by one pass and read by the other
   };
 
   explicit Plan(program_table const& table);
@@ -51,8 +53,19 @@ class Plan {
   void lay_out(std::span<untyped_view const> values);
   /// Of the workspace.
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
-  [[nodiscard]] std::span<std::byte> workspace() const { return workspace_; }
-  void set_workspace(std::span<std::byte> memory, State& state);
+  /// Of its beginning, which lives from the forward pass to the backward pass.
+  [[nodiscard]] std::size_t kept_bytes() const { return kept_bytes_; }
+  /// Fails if a leaf lies in the workspace.
+  void check_outside(Binding const& binding) const {
+    binding.check_outside(workspace_);
+    binding.check_outside(rest_);
+  }
+  /// @param rest  what lies behind the kept bytes; empty if that is in `memory`
+  void set_workspace(std::span<std::byte> memory, std::span<std::byte> rest, State& state);
+  /// True if the backward pass reads the result.
+  [[nodiscard]] bool backward_reads_result() const {
+    return reads_from(program_->forward_calls, base_of(program_->roots[0]));
+  }
   void place(std::span<untyped_view> values) const;
   /// Gives the result memory of the caller, or memory in the workspace.
   void bind_result(bound_result const& r, State& state);
@@ -69,7 +82,7 @@ class Plan {
   /// Memory of the output gradients of n losses, which are numbers, from the first one given on.
   template <class T>
   [[nodiscard]] view<T> weights(std::size_t first, std::size_t n) const {
-    return {reinterpret_cast<T*>(workspace_.data() + weights_) + first, 1, static_cast<Index>(n)};
+    return {reinterpret_cast<T*>(at(weights_)) + first, 1, static_cast<Index>(n)};
   }
   [[nodiscard]] std::span<int const> values_of_call(std::size_t c) const {
     call_row const& row = program_->calls[c];
@@ -78,7 +91,7 @@ class Plan {
   /// The memory of value n, if that is a buffer.
   [[nodiscard]] std::span<std::byte const> memory_of(int n) const;
   [[nodiscard]] std::span<std::byte> scratch_of(std::size_t c) const {
-    return workspace_.subspan(scratch_[c].offset, scratch_[c].bytes);
+    return scratch_[c].bytes == 0 ? std::span<std::byte>() : std::span(at(scratch_[c].offset), scratch_[c].bytes);
   }
   /// Bytes of scratch memory that call c has, once a pass is planned.
   [[nodiscard]] std::size_t scratch_bytes(std::size_t c) const { return scratch_[c].bytes; }
@@ -87,6 +100,13 @@ class Plan {
 
  private:
   void find_lifetimes();
+  /// Finds the bytes of all buffers, and which memory is kept.
+  void find_kept(std::span<untyped_view const> values);
+  [[nodiscard]] bool is_kept(buffer const& b) const { return buffers_[b.first].kept; }
+  /// The address of an offset.
+  [[nodiscard]] std::byte* at(std::size_t offset) const {
+    return rest_.empty() || offset < kept_bytes_ ? workspace_.data() + offset : rest_.data() + (offset - kept_bytes_);
+  }
   [[nodiscard]] std::size_t number_of(buffer const& b) const { return static_cast<std::size_t>(&b - buffers_.data()); }
   /// The buffer whose memory buffer i, which call c writes, takes over; null if there is none. Nothing else that the
   /// call reads may lie there.
@@ -118,10 +138,10 @@ class Plan {
   std::vector<resized> resized_;
   std::vector<call_memory> scratch_;  // of every call
   std::size_t weights_ = 0;           // where those of the losses begin
-  std::size_t bytes_ = 0;
+  std::size_t bytes_ = 0, kept_bytes_ = 0;
   std::vector<buffer> buffers_;
   std::vector<AddressPlanner::block> living_;
-  std::span<std::byte> workspace_;
+  std::span<std::byte> workspace_, rest_;
   bound_result result_ = {{}, result_write::overwrite, false};
 };
 

@@ -35,11 +35,10 @@ HEADMIX_INLINE void Plan::reshape_values(Binding& binding, int size) {
   }
 }
 
-HEADMIX_INLINE void Plan::lay_out(std::span<untyped_view const> values) {
+HEADMIX_INLINE void Plan::find_kept(std::span<untyped_view const> values) {
   std::size_t const calls = program_->calls.size();
-  for (buffer& b : buffers_) b.laid_out = b.outside = false;
+  for (buffer& b : buffers_) b.laid_out = b.outside = b.kept = false;
   if (has_result()) buffer_below(program_->roots[0])->outside = true;
-  AddressPlanner planner(living_);
   for (std::size_t c = 0; c < calls; ++c) {
     for (int const n : values_of_call(c)) {
       buffer* const b = buffer_below(n);
@@ -47,47 +46,80 @@ HEADMIX_INLINE void Plan::lay_out(std::span<untyped_view const> values) {
       std::size_t const i = number_of(*b);
       b->laid_out = true;
       b->used = b->last > c || !program_->buffers[i].optional;
-      Index const elements = values[program_->first_buffer() + i].size();
-      b->bytes = checked_bytes(elements, program_->buffers[i].element);
+      b->bytes = checked_bytes(values[program_->first_buffer() + i].size(), program_->buffers[i].element);
+      buffer const* const before = b->used && !b->outside ? place_of(c, i) : nullptr;
+      b->first = before == nullptr ? i : before->first;
+    }
+  }
+  if (program_->forward_calls == calls) return;
+  for (buffer const& b : buffers_) {
+    if (b.laid_out && b.used && !b.outside && b.last == calls) buffers_[b.first].kept = true;
+  }
+}
+
+HEADMIX_INLINE void Plan::lay_out(std::span<untyped_view const> values) {
+  find_kept(values);
+  AddressPlanner planner(living_);
+  kept_bytes_ = 0;
+  for (std::size_t i = 0; i < buffers_.size(); ++i) {
+    buffer& b = buffers_[i];
+    if (b.laid_out && b.first == i && b.kept) b.offset = std::exchange(kept_bytes_, aligned(kept_bytes_ + b.bytes));
+  }
+  // Behind the kept bytes lies what no pass needs of the other one.
+  std::size_t const calls = program_->calls.size();
+  for (buffer& b : buffers_) b.laid_out = false;
+  for (std::size_t c = 0; c < calls; ++c) {
+    for (int const n : values_of_call(c)) {
+      buffer* const b = buffer_below(n);
+      if (b == nullptr || b->writer != c || b->laid_out) continue;
+      std::size_t const i = number_of(*b);
+      b->laid_out = true;
       if (!b->used || b->outside) continue;
-      if (buffer const* const before = place_of(c, i)) {
-        b->offset = before->offset;
-        planner.hand_on(number_of(*before), i);
-      } else {
-        b->offset = planner.acquire(i, b->bytes);
+      if (b->first != i) {
+        b->offset = buffers_[b->first].offset;
+        if (!is_kept(*b)) planner.hand_on(number_of(*place_of(c, i)), i);
+      } else if (!b->kept) {
+        b->offset = kept_bytes_ + planner.acquire(i, b->bytes);
       }
     }
     if (scratch_[c].bytes > 0) {
-      scratch_[c].offset = planner.acquire(buffers_.size(), scratch_[c].bytes);
+      scratch_[c].offset = kept_bytes_ + planner.acquire(buffers_.size(), scratch_[c].bytes);
       planner.release(buffers_.size());
     }
     for (int const n : values_of_call(c)) {
       buffer* const b = buffer_below(n);
-      if (b != nullptr && b->last == c && b->used && !b->outside) planner.release(number_of(*b));
+      if (b != nullptr && b->last == c && b->used && !b->outside && !is_kept(*b)) planner.release(number_of(*b));
     }
   }
-  weights_ = planner.peak();
+  weights_ = kept_bytes_ + planner.peak();
   bytes_ = aligned(weights_ + losses() * sizeof(double));
 }
 
-HEADMIX_INLINE void Plan::set_workspace(std::span<std::byte> memory, State& state) {
-  if (reinterpret_cast<std::uintptr_t>(memory.data()) % alignment != 0) {
-    fail("the workspace must be aligned to ", alignment, " bytes");
+HEADMIX_INLINE void Plan::set_workspace(std::span<std::byte> memory, std::span<std::byte> rest, State& state) {
+  for (auto const& part : {memory, rest}) {
+    if (reinterpret_cast<std::uintptr_t>(part.data()) % alignment != 0) {
+      fail("the workspace must be aligned to ", alignment, " bytes");
+    }
   }
-  if (memory.data() == workspace_.data() && memory.size() == workspace_.size()) return;
+  auto const same = [](std::span<std::byte> a, std::span<std::byte> b) {
+    return a.data() == b.data() && a.size() == b.size();
+  };
+  if (same(memory, workspace_) && same(rest, rest_)) return;
   workspace_ = memory;
+  rest_ = rest;
   state.fall_back(program_stage::planned, "another workspace was bound");
 }
 
 HEADMIX_INLINE void Plan::place(std::span<untyped_view> values) const {
-  if (workspace_.size() < bytes_) {
-    fail("the workspace has ", workspace_.size(), " bytes, the program needs ", bytes_);
+  if (std::size_t const needed = rest_.empty() ? bytes_ : kept_bytes_; workspace_.size() < needed) {
+    fail("the workspace has ", workspace_.size(), " bytes, the program needs ", needed);
+  }
+  if (!rest_.empty() && rest_.size() < bytes_ - kept_bytes_) {
+    fail("the rest of the workspace has ", rest_.size(), " bytes, the program needs ", bytes_ - kept_bytes_);
   }
   for (std::size_t i = 0; i < buffers_.size(); ++i) {
     buffer const& b = buffers_[i];
-    values[program_->first_buffer() + i].data = b.outside ? result_.memory.data
-                                                : b.used  ? workspace_.data() + b.offset
-                                                          : nullptr;
+    values[program_->first_buffer() + i].data = b.outside ? result_.memory.data : b.used ? at(b.offset) : nullptr;
   }
 }
 
@@ -138,9 +170,11 @@ HEADMIX_INLINE void Plan::check_result(Binding const& binding) const {
   if (!has_result()) return;
   buffer const& b = result_buffer();
   std::size_t const element = program_->buffers[number_of(b)].element;
-  auto const begin = reinterpret_cast<std::uintptr_t>(workspace_.data());
-  if (addresses_of(result_.memory, element).meets({begin, begin + workspace_.size()})) {
-    fail("the result lies in the workspace, which the pass overwrites");
+  for (auto const& part : {workspace_, rest_}) {
+    auto const begin = reinterpret_cast<std::uintptr_t>(part.data());
+    if (addresses_of(result_.memory, element).meets({begin, begin + part.size()})) {
+      fail("the result lies in the workspace, which the pass overwrites");
+    }
   }
   binding.check_apart(result_.memory, element, [&](std::size_t leaf) {
     if (binding.what_leaf(leaf) != leaf_kind::input) return false;
@@ -180,7 +214,7 @@ HEADMIX_INLINE std::span<std::byte const> Plan::memory_of(int n) const {
     auto const all = addresses_of(result_.memory, program_->buffers[number_of(*b)].element);
     return {reinterpret_cast<std::byte const*>(all.begin), all.end - all.begin};
   }
-  return workspace_.subspan(b->offset, b->bytes);
+  return b->bytes == 0 ? std::span<std::byte const>() : std::span<std::byte const>(at(b->offset), b->bytes);
 }
 
 HEADMIX_INLINE void Plan::find_lifetimes() {

@@ -68,7 +68,9 @@ class Runner {
   /// @param p  null for none
   void set_prepared(prepared_weights<Backend>* p) { prepared_ = p; }
   void bind_result(bound_result const& r) { plan_.bind_result(r, state_); }
-  void set_workspace(std::span<std::byte> memory) { plan_.set_workspace(memory, state_); }
+  void set_workspace(std::span<std::byte> memory, std::span<std::byte> rest) {
+    plan_.set_workspace(memory, rest, state_);
+  }
 
   void forward() {
     prepare_forward();
@@ -125,7 +127,7 @@ class Runner {
     hooks_.begin_forward(binding_);
     if (state_.at() < program_stage::planned) plan();
     if (state_.at() < program_stage::placed) {
-      binding_.check_outside(plan_.workspace());
+      plan_.check_outside(binding_);
       plan_.check_result(binding_);
       plan_.place(binding_.values());
       derive();
@@ -136,7 +138,7 @@ class Runner {
   }
   void begin_backward() {
     begin_pass();
-    binding_.check_outside(plan_.workspace());  // gradients may have been bound since
+    plan_.check_outside(binding_);  // gradients may have been bound since
     plan_.check_result(binding_);
     state_.reach(program_stage::forward_done);
   }
