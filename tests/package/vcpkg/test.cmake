@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: MIT
+# cmake -DROOT=<repository> -DFOLDER=<folder> -DEIGEN3_DIR=... -DVERSION=... -DCOMPILER=... -P test.cmake: the port of
+# cmake/vcpkg with stand-ins for the functions of vcpkg, which no package has: their arguments are checked, and a user's
+# project builds with the files that the port installs.
+file(REMOVE_RECURSE "${FOLDER}")
+set(CURRENT_PACKAGES_DIR "${FOLDER}/packages")
+set(PORT headmix)
+function(expect value expected)
+  if(NOT value STREQUAL expected)
+    message(FATAL_ERROR "expected '${expected}', found '${value}'")
+  endif()
+endfunction()
+function(vcpkg_cmake_configure)
+  cmake_parse_arguments(PARSE_ARGV 0 given "" SOURCE_PATH OPTIONS)
+  expect("${given_UNPARSED_ARGUMENTS}" "")
+  expect("${given_SOURCE_PATH}" "${ROOT}/")
+  execute_process(COMMAND "${CMAKE_COMMAND}" -S "${given_SOURCE_PATH}" -B "${FOLDER}/build" ${given_OPTIONS}
+                          "-DEigen3_DIR=${EIGEN3_DIR}" "-DCMAKE_INSTALL_PREFIX=${CURRENT_PACKAGES_DIR}"
+                  COMMAND_ERROR_IS_FATAL ANY)
+endfunction()
+function(vcpkg_cmake_install)
+  execute_process(COMMAND "${CMAKE_COMMAND}" --install "${FOLDER}/build" COMMAND_ERROR_IS_FATAL ANY)
+endfunction()
+function(vcpkg_cmake_config_fixup) # moves the files one folder up, and corrects the prefix in those of targets
+  expect("${ARGN}" "CONFIG_PATH;share/cmake/headmix")
+  file(RENAME "${CURRENT_PACKAGES_DIR}/share/cmake/headmix" "${CURRENT_PACKAGES_DIR}/share/headmix")
+  set(file "${CURRENT_PACKAGES_DIR}/share/headmix/headmixTargets.cmake")
+  file(READ "${file}" text)
+  set(up "get_filename_component(_IMPORT_PREFIX \"\${_IMPORT_PREFIX}\" PATH)\n")
+  string(REPLACE "${up}${up}${up}" "${up}${up}" text "${text}")
+  file(WRITE "${file}" "${text}")
+endfunction()
+function(vcpkg_fixup_pkgconfig)
+  expect("${ARGN}" "")
+endfunction()
+function(vcpkg_install_copyright)
+  cmake_parse_arguments(PARSE_ARGV 0 given "" "" FILE_LIST)
+  file(COPY_FILE "${given_FILE_LIST}" "${CURRENT_PACKAGES_DIR}/share/${PORT}/copyright")
+endfunction()
+include("${ROOT}/cmake/vcpkg/headmix/portfile.cmake")
+expect("${VCPKG_BUILD_TYPE}" release)
+file(READ "${ROOT}/cmake/vcpkg/headmix/vcpkg.json" manifest)
+string(JSON version GET "${manifest}" version)
+expect("${version}" "${VERSION}")
+file(GLOB found RELATIVE "${CURRENT_PACKAGES_DIR}" "${CURRENT_PACKAGES_DIR}/*" "${CURRENT_PACKAGES_DIR}/share/*")
+expect("${found}" "include;share;share/doc;share/headmix;share/pkgconfig")
+set(build "${FOLDER}/consumer")
+execute_process(COMMAND "${CMAKE_COMMAND}" -S "${ROOT}/tests/package/consumer" -B "${build}"
+                        -DHEADMIX_WAY=package_manager "-DCMAKE_PREFIX_PATH=${CURRENT_PACKAGES_DIR}"
+                        "-DEigen3_DIR=${EIGEN3_DIR}" "-DCMAKE_CXX_COMPILER=${COMPILER}" COMMAND_ERROR_IS_FATAL ANY)
+execute_process(COMMAND "${CMAKE_COMMAND}" --build "${build}" COMMAND_ERROR_IS_FATAL ANY)
+execute_process(COMMAND "${build}/consumer" COMMAND_ERROR_IS_FATAL ANY)
