@@ -1,10 +1,19 @@
 # SPDX-License-Identifier: MIT
-# cmake -DCOMMAND=<compiler and flags> -DEIGEN=<include> -DROOT=<repository> -DPROGRAM=<path>
-#       -DRUNNER=<emulator, nobody or nothing> -P test.cmake
-# main.cpp compiles without a warning, and the program exits with 0.
+# cmake -DCOMMAND=<compiler and flags> -DINCLUDES=<folders> -DSYSTEM_INCLUDES=<folders> -DSOURCES=<files> -DPROGRAM=<path>
+#       -DRUNNER=<emulator, nobody or nothing> [-DCASES=<filter>] -P test.cmake
+# The sources compile without a warning, and the program exits with 0.
 cmake_minimum_required(VERSION 3.25)
-execute_process(COMMAND ${COMMAND} -I "${ROOT}/include" -isystem "${EIGEN}" "${ROOT}/tests/compilers/main.cpp" -o "${PROGRAM}"
-                COMMAND_ERROR_IS_FATAL ANY)
+list(TRANSFORM INCLUDES PREPEND "-I")
+list(TRANSFORM SYSTEM_INCLUDES PREPEND "-isystem")
+execute_process(COMMAND ${COMMAND} ${INCLUDES} ${SYSTEM_INCLUDES} ${SOURCES} -o "${PROGRAM}" COMMAND_ERROR_IS_FATAL ANY)
 if(NOT RUNNER STREQUAL "nobody")
-  execute_process(COMMAND ${RUNNER} "${PROGRAM}" COMMAND_ERROR_IS_FATAL ANY)
+  set(arguments "")
+  if(CASES)
+    set(arguments "--test-case=${CASES}")
+  endif()
+  execute_process(COMMAND ${RUNNER} "${PROGRAM}" ${arguments} OUTPUT_VARIABLE output COMMAND_ERROR_IS_FATAL ANY)
+  message("${output}")
+  if(CASES AND output MATCHES " 0 passed")
+    message(FATAL_ERROR "the filter ${CASES} matches no test")
+  endif()
 endif()

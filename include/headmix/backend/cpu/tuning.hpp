@@ -10,11 +10,23 @@ namespace headmix::cpu_kernels::inline HEADMIX_ISA::tuning {
 
 // The micro-kernel: mr x nr numbers of c in registers, and panels of b of kc rows.
 
+#ifdef __aarch64__
+/// An element of a is a lane of a register, of as many elements of its row: the product takes no instruction to repeat
+/// it, as fmla multiplies by a lane.
+inline constexpr bool a_in_lanes = true;
+/// Rows of c: mr nr_vectors sums, mr registers of a and nr_vectors of b take 24 of 32. With mr = 6, 31 or more, g++ 12
+/// keeps sums in memory: 1.5 times the instructions.
+inline constexpr int mr = 4;
+/// Registers in a row of c: nr columns.
+inline constexpr int nr_vectors = 4;
+#else
+inline constexpr bool a_in_lanes = false;
 /// Rows of c: mr nr_vectors sums, nr_vectors of b and an element of a take 15 of 16 registers (AVX, SSE: 12 + 2 + 1) or
 /// 29 of 32 (AVX-512: 24 + 4 + 1).
 inline constexpr int mr = 6;
 /// Registers in a row of c: nr columns.
 inline constexpr int nr_vectors = vector_bytes == 64 ? 4 : 2;
+#endif
 /// Rows of a panel of b: 128 KiB of the L2 cache; c is read and written once per kc multiply-adds. A deeper product has
 /// panels of deep_kc rows, less than kc where the L2 cache may have 512 KiB: a and c take a part of it, and rows of
 /// weights a power of 2 apart share cache sets.

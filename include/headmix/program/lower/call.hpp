@@ -294,6 +294,7 @@ struct kernel<Op, type_list<Out...>, type_list<In...>> {
   static constexpr bool is_asynchronous = Op::is_asynchronous;
   static constexpr int in_place = Op::in_place;
   static constexpr bool can_add = Op::accumulates;
+  static constexpr bool stacks_outputs = false;
 };
 /// The properties of kernels that are no operations.
 struct plain_kernel {
@@ -305,6 +306,7 @@ struct plain_kernel {
   static constexpr bool is_asynchronous = false;
   static constexpr int in_place = 0;
   static constexpr bool can_add = false;
+  static constexpr bool stacks_outputs = false;
 };
 /// y (+)= tree
 template <class T, class Tree>

@@ -85,6 +85,7 @@ view<T> stack_of(std::array<view<T>, Count> const& v) {
 /// Several products of one left operand as one kernel.
 template <class T, class A, class B, bool Accumulate, std::size_t Count>
 struct stacked_product : plain_kernel {
+  static constexpr bool stacks_outputs = true;
   template <class Run>
   static void run(run_context<typename Run::backend_type> const& context, value_reader outputs, bool) {
     Run const run{context};

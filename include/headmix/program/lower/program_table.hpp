@@ -111,11 +111,11 @@ inline constexpr int received_size<Sizes, Call, true> =
     position_in<Sizes, rows<first_in<outputs_of_call<Call>>>>::value;
 template <class Repetitions, class Sizes, class... C>
 constexpr auto rows_of_calls(type_list<C...>*) {
-  return with_begins<sizeof...(C)>(
-      {call_row{0, count_of_types<values_of_call<C>>::value, count_of_types<outputs_of_call<C>>::value,
-                effect_of_call<C>::accumulate, effect_of_call<C>::accumulates_gradient, kernel_of_call<C>::at::edge,
-                kernel_of_call<C>::at::template repeat<Repetitions>, received_size<Sizes, C>,
-                kernel_of_call<C>::is_asynchronous, kernel_of_call<C>::in_place, kernel_of_call<C>::can_add}...});
+  return with_begins<sizeof...(C)>({call_row{
+      0, count_of_types<values_of_call<C>>::value, count_of_types<outputs_of_call<C>>::value,
+      effect_of_call<C>::accumulate, effect_of_call<C>::accumulates_gradient, kernel_of_call<C>::at::edge,
+      kernel_of_call<C>::at::template repeat<Repetitions>, received_size<Sizes, C>, kernel_of_call<C>::is_asynchronous,
+      kernel_of_call<C>::in_place, kernel_of_call<C>::can_add, kernel_of_call<C>::stacks_outputs}...});
 }
 template <class... R>
 constexpr auto rows_of_repeats(type_list<R...>*) {

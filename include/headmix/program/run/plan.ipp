@@ -55,6 +55,15 @@ HEADMIX_INLINE void Plan::find_kept(std::span<untyped_view const> values) {
   for (buffer const& b : buffers_) {
     if (b.laid_out && b.used && !b.outside && b.last == calls) buffers_[b.first].kept = true;
   }
+  for (std::size_t c = 0; c < calls; ++c) {  // outputs that lie behind each other are kept together
+    if (!program_->calls[c].stacks_outputs) continue;
+    auto const outputs = values_of_call(c).first(static_cast<std::size_t>(program_->calls[c].outputs));
+    auto const kept = [this](int n) { return buffer_below(n) != nullptr && is_kept(*buffer_below(n)); };
+    if (std::none_of(outputs.begin(), outputs.end(), kept)) continue;
+    for (int const n : outputs) {
+      if (buffer* const b = buffer_below(n); b != nullptr && b->used && !b->outside) buffers_[b->first].kept = true;
+    }
+  }
 }
 
 HEADMIX_INLINE void Plan::lay_out(std::span<untyped_view const> values) {

@@ -71,6 +71,7 @@ struct call_row {
   bool is_asynchronous = false;  ///< see operation
   int in_place = 0;              ///< outputs; see operation
   bool can_add = false;          ///< the kernel can add to its output
+  bool stacks_outputs = false;   ///< one product, if its outputs lie behind each other
 };
 /// A part of the program that is repeated; see program/run/unroll.hpp.
 struct repeat_row {

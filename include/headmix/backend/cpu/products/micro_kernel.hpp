@@ -40,9 +40,27 @@ HEADMIX_WHOLE_VECTORS void micro_kernel(Index depth, MicroPanel const& a, T cons
       for (int v = 0; v < V; ++v) sum[r][v] += a_rk * b_k[v];
     }
   };
+  Index first = 0;
+  if constexpr (tuning::a_in_lanes && requires { a.row[0]; }) {
+    for (; first + lanes<T> <= depth; first += lanes<T>) {
+      vector<T> a_k[R];
+#pragma GCC unroll 8
+      for (int r = 0; r < R; ++r) opaque(a_k[r] = load(a.row[r] + first));
+#pragma GCC unroll 4
+      for (int s = 0; s < lanes<T>; ++s) {
+        vector<T> b_k[V];
+#pragma GCC unroll 8
+        for (int v = 0; v < V; ++v) b_k[v] = load(b + (first + s) * b_row + v * lanes<T>);
+#pragma GCC unroll 8
+        for (int r = 0; r < R; ++r)
+#pragma GCC unroll 8
+          for (int v = 0; v < V; ++v) sum[r][v] += a_k[r][s] * b_k[v];
+      }
+    }
+  }
   prefetcher<T> fetch(next, depth);
-  for (Index k = 0, n; k < depth; k += n) {
-    n = R == register_block<T>::mr ? (std::min)(fetch.step(k), depth - k) : depth;
+  for (Index k = first, n; k < depth; k += n) {
+    n = R == register_block<T>::mr ? (std::min)(fetch.step(k), depth - k) : depth - k;
 #pragma GCC unroll 4
     for (Index s = 0; s < n; ++s) multiply_add(k + s);
   }

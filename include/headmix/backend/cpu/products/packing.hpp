@@ -15,7 +15,14 @@ namespace headmix::cpu_kernels::inline HEADMIX_ISA::detail {
 /// outstanding.
 template <class T>
 HEADMIX_WHOLE_VECTORS void copy_vectors(T* to, T const* from, Index n) {
+#pragma GCC unroll 4
   for (Index j = 0; j < n; j += lanes<T>) store(to + j, load(from + j));
+}
+
+/// Copies `rows` rows of n elements, whole vectors.
+template <class T, class N>
+void copy_rows(T* to, T const* from, Index from_row, Index rows, N n) {
+  for (Index i = 0; i < rows; ++i, from += from_row, to += n) copy_vectors(to, from, n);
 }
 
 /// Packs a panel of b, widened to T: rows of `width` elements, zeros behind the last column.
@@ -26,7 +33,9 @@ void pack_b_panel(T* to, Index width, view<S> panel) {
   } else if constexpr (!std::is_same_v<std::remove_const_t<S>, T>) {
     for (Index i = 0; i < panel.rows; ++i) convert_row(to + i * width, panel.row(i), panel.cols);
   } else if (panel.cols == width) {
-    for (Index i = 0; i < panel.rows; ++i) copy_vectors(to + i * width, panel.row(i), width);
+    constexpr std::integral_constant<Index, register_block<T>::nr> nr;
+    if (width == nr) return copy_rows<T>(to, panel.data, panel.row_stride, panel.rows, nr);  // without a loop
+    copy_rows<T>(to, panel.data, panel.row_stride, panel.rows, width);
   } else {
     for (Index i = 0; i < panel.rows; ++i) std::copy_n(panel.row(i), panel.cols, to + i * width);
   }

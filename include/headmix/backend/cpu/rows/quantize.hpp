@@ -59,7 +59,7 @@ void store_some(T* to, Index stride, sixteen<T> const& x, Index n) {
 /// The absmax_scale of a row.
 template <class T>
 accumulator_t<T> row_scale(T const* row, Index stride, Index cols) {
-  auto const largest = [](auto const& a, auto const& x) { return maximum(a, abs(x)); };
+  auto const largest = [](auto const& a, auto const& x) { return larger_number(a, abs(x)); };
   return absmax_scale(fold_sixteens(row, stride, cols, largest).largest());
 }
 /// absmax_int8_of for vectors.

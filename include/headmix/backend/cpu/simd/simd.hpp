@@ -268,6 +268,10 @@ struct simd {
   friend simd maximum(simd const& a, simd const& b) {
     return a.template call<Eigen::internal::scalar_max_op<T, T, Eigen::PropagateFast>>(b);
   }
+  /// The larger number, a where b is NaN. maximum() of a number and NaN is either, by instruction set.
+  HEADMIX_WHOLE_VECTORS friend simd larger_number(simd const& a, simd const& b) {
+    return of([&](Index i) { return vector(b.part[i] > a.part[i] ? b.part[i] : a.part[i]); });
+  }
   friend simd minimum(simd const& a, simd const& b) {
     return a.template call<Eigen::internal::scalar_min_op<T, T, Eigen::PropagateFast>>(b);
   }
