@@ -20,8 +20,8 @@ HEADMIX_WHOLE_VECTORS void copy_vectors(T* to, T const* from, Index n) {
 }
 
 /// Copies `rows` rows of n elements, whole vectors.
-template <class T, class N>
-void copy_rows(T* to, T const* from, Index from_row, Index rows, N n) {
+template <class T, class Count>
+void copy_rows(T* to, T const* from, Index from_row, Index rows, Count n) {
   for (Index i = 0; i < rows; ++i, from += from_row, to += n) copy_vectors(to, from, n);
 }
 
