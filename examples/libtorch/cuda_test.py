@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: MIT
 """cuda_test.py CXX HEADMIX EIGEN FOLDER [FLAGS...] [--time]: the operator of the page of hosts for tensors on a GPU,
 built by the page's lines and loaded beside the one for the CPU. Where there is a GPU: the numbers of the CPU, the same
-bits twice, a captured step, autocast; with --time, times beside PyTorch's own layer. Needs nvcc and PyTorch for CUDA."""
+bits twice, a captured step, autocast; with --time, times beside the module of C++ and PyTorch's own layer. Needs nvcc
+and PyTorch for CUDA."""
+import ctypes
 import pathlib
+import re
 import statistics
 import sys
 
@@ -22,6 +25,24 @@ folder = pathlib.Path(folder)
 build(block(page, "sh", "cpp_extension", "g++ "), folder,
       {"python3": sys.executable, "g++ ": f"{compiler} ", "-O3 -march=native -fopenmp": " ".join(["-O1", *flags])}, **where)
 build(block(page, "sh", "cpp_extension", "nvcc "), folder, {"python3": sys.executable}, **where)
+if timed:
+    layer = re.search(r"using Heads =.*?;", block(page, "cpp", "torch.cuh"), re.S)[0]
+    (folder / "module.cu").write_text("#include <headmix/headmix.cuh>\n" + layer + """
+using Backend = headmix::Cuda<headmix::bfloat16, headmix::Sm90a>;
+using Module = headmix::Module<Heads, Backend>;
+using numbers = headmix::view<headmix::bfloat16 const>;
+extern "C" Module* make(cudaStream_t stream) {
+  auto* const m = new Module(3, Backend(Backend::queue_type(stream)));
+  m->set_randomness(headmix::randomness::off());
+  return m;
+}
+extern "C" void step(Module* m, headmix::bfloat16 const* x, headmix::bfloat16 const* dy, long sequences, long tokens) {
+  m->forward(numbers(x, sequences * tokens, 64), headmix::uniform(sequences, tokens));
+  m->backward(numbers(dy, sequences * tokens, 64), {0.1});
+}
+""")
+    build(block(page, "sh", "cpp_extension", "nvcc "), folder,
+          {"python3": sys.executable, "mine.cu": "module.cu", "libmine_cuda.so": "libmodule.so"}, **where)
 for library in ("libmine.so", "libmine_cuda.so"):
     torch.ops.load_library(folder / library)
 exec(block(page, "python", "nn.Module"))
@@ -116,7 +137,7 @@ for backend in ("aot_eager", "inductor"):
     assert all(map(torch.equal, gradients(model, x), gradients(compiled, x))), backend
 print(f"PyTorch {torch.__version__}, {torch.cuda.get_device_name()}: all as expected")
 
-if timed:  # attention of PyTorch with as many heads, forward and backward, captured, in turn
+if timed:  # the module in C++, and attention of PyTorch with as many heads; forward and backward, captured, in turn
     class Attention(torch.nn.Module):
         def __init__(self):
             super().__init__()
@@ -125,27 +146,45 @@ if timed:  # attention of PyTorch with as many heads, forward and backward, capt
         def forward(self, x):
             q, k, v = (t.unflatten(-1, (4, 16)).transpose(1, 2) for t in self.qkv(x).chunk(3, -1))
             o = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
-            return self.o(o.transpose(1, 2).flatten(2)), x.new_zeros((), dtype=torch.float32)
+            return self.o(o.transpose(1, 2).flatten(2)), self.o.weight.new_zeros((), requires_grad=True)
+
+    cpp = ctypes.CDLL(str(folder / "libmodule.so"))
+    cpp.make.restype, cpp.make.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
+    cpp.step.argtypes = [ctypes.c_void_p] * 3 + [ctypes.c_long] * 2
+    side = torch.cuda.Stream()
+    module = cpp.make(side.cuda_stream)
+
+    def captured(run):
+        graph = torch.cuda.CUDAGraph()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(3):
+                run()
+        torch.cuda.current_stream().wait_stream(side)
+        with torch.cuda.graph(graph, stream=side):
+            run()
+        return graph
 
     for tokens in (512, 2048):
-        x = torch.randn(8, tokens, 64, device="cuda", dtype=torch.bfloat16)
-        graphs = []
-        for layer in (Moh(3).eval(), Attention()):
-            layer = layer.cuda().bfloat16()
-            for _ in range(3):
-                gradients(layer, x)
-            graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph):
-                gradients(layer, x)
-            graphs.append((graph, layer))
-        seconds = [[], []]
+        x, dy = (torch.randn(8, tokens, 64, device="cuda", dtype=torch.bfloat16) for _ in range(2))
+        operator, dense = (layer.cuda().bfloat16() for layer in (Moh(3).eval(), Attention()))
+
+        def of_torch(layer):
+            y, loss = layer(x)
+            torch.autograd.backward([y, 0.1 * loss], [dy, None])
+
+        graphs = [captured(lambda: of_torch(operator)),
+                  captured(lambda: cpp.step(module, x.data_ptr(), dy.data_ptr(), 8, tokens)),
+                  captured(lambda: of_torch(dense))]
+        times = [[] for _ in graphs]
         for _ in range(15):
-            for (graph, _), all_runs in zip(graphs, seconds):
+            for graph, all_runs in zip(graphs, times):
                 start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
                 start.record()
                 graph.replay()
                 end.record()
                 end.synchronize()
                 all_runs.append(start.elapsed_time(end))
-        mine, other = (statistics.median(s) for s in seconds)
-        print(f"8 x {tokens} tokens, forward and backward: MoH {mine:.3f} ms, dense attention of PyTorch {other:.3f} ms")
+        mine, module_ms, other = (statistics.median(s) for s in times)
+        print(f"8 x {tokens} tokens, forward and backward: MoH {mine:.3f} ms, its module in C++ {module_ms:.3f} ms, "
+              f"dense attention of PyTorch {other:.3f} ms")
