@@ -105,14 +105,22 @@ def step():
 
 
 side = torch.cuda.Stream()
-side.wait_stream(torch.cuda.current_stream())
-with torch.cuda.stream(side):
-    for _ in range(3):
-        step()
-torch.cuda.current_stream().wait_stream(side)
-graph = torch.cuda.CUDAGraph()
-with torch.cuda.graph(graph):
-    loss = step()
+
+
+def captured(run):
+    """A graph of run() on the stream `side`, after three runs, and its result."""
+    graph = torch.cuda.CUDAGraph()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            run()
+    torch.cuda.current_stream().wait_stream(side)
+    with torch.cuda.graph(graph, stream=side):
+        result = run()
+    return graph, result
+
+
+graph, loss = captured(step)
 
 
 def replays(n):
@@ -151,19 +159,7 @@ if timed:  # the module in C++, and attention of PyTorch with as many heads; for
     cpp = ctypes.CDLL(str(folder / "libmodule.so"))
     cpp.make.restype, cpp.make.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
     cpp.step.argtypes = [ctypes.c_void_p] * 3 + [ctypes.c_long] * 2
-    side = torch.cuda.Stream()
     module = cpp.make(side.cuda_stream)
-
-    def captured(run):
-        graph = torch.cuda.CUDAGraph()
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
-            for _ in range(3):
-                run()
-        torch.cuda.current_stream().wait_stream(side)
-        with torch.cuda.graph(graph, stream=side):
-            run()
-        return graph
 
     for tokens in (512, 2048):
         x, dy = (torch.randn(8, tokens, 64, device="cuda", dtype=torch.bfloat16) for _ in range(2))
@@ -173,9 +169,9 @@ if timed:  # the module in C++, and attention of PyTorch with as many heads; for
             y, loss = layer(x)
             torch.autograd.backward([y, 0.1 * loss], [dy, None])
 
-        graphs = [captured(lambda: of_torch(operator)),
-                  captured(lambda: cpp.step(module, x.data_ptr(), dy.data_ptr(), 8, tokens)),
-                  captured(lambda: of_torch(dense))]
+        runs = (lambda: of_torch(operator), lambda: cpp.step(module, x.data_ptr(), dy.data_ptr(), 8, tokens),
+                lambda: of_torch(dense))
+        graphs = [captured(run)[0] for run in runs]
         times = [[] for _ in graphs]
         for _ in range(15):
             for graph, all_runs in zip(graphs, times):

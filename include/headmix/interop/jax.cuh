@@ -66,7 +66,7 @@ class jax_blas {
 }  // namespace headmix::detail
 
 /// @cond
-/// How XLA gives the context to a handler.
+/// Decodes a jax_cuda_call, the context of a handler.
 template <>
 struct xla::ffi::CtxDecoding<headmix::detail::jax_cuda_call> {
   using Type = headmix::detail::jax_cuda_call;

@@ -147,14 +147,13 @@ struct jax_key_words {
 
 struct jax_cpu;  // jax.hpp
 
-/// A device of jax_layer: jax_cpu, jax_cuda (jax.cuh), or one of a backend of your own.
-template <class D>
-concept JaxDevice = requires(typename D::template place<float> place) {
+/// A device of jax_layer: jax_cpu, jax_cuda (jax.cuh), or one of a backend of your own. A place holds the backend of a
+/// pass; it is made from nothing for planning, and from the context that XLA decodes for a call.
+template <class D, class Place = typename D::template place<float>>
+concept JaxDevice = std::default_initializable<Place> && std::constructible_from<Place, typename D::call&> &&
+    requires(Place place) {
   { D::platform } -> std::convertible_to<char const*>;  // XLA's name
   requires BackendPolicy<std::remove_cvref_t<decltype(place.backend)>>;
-  requires std::default_initializable<typename D::template place<float>>;  // for planning
-  requires std::constructible_from < typename D::template place<float>,
-  typename D::call& > ;  // XLA decodes the context
 };
 
 /// A layer as a function of JAX:
@@ -386,8 +385,8 @@ class jax_layer {
     /// The next n numbers of the memory; null while the pass is planned.
     template <class T>
     T* take(Index n) {
-      std::size_t const at = used, size = static_cast<std::size_t>(n) * sizeof(T);
-      used += (size + alignment - 1) / alignment * alignment;
+      std::size_t const at = used;
+      used += aligned(static_cast<std::size_t>(n) * sizeof(T));
       if (memory == nullptr) return nullptr;
       if (used > static_cast<std::size_t>(memory->size())) {
         fail("the workspace: expected at least ", used, " bytes, found ", memory->size());

@@ -42,7 +42,7 @@ struct torch_cpu {
   static constexpr c10::DispatchKey autocast = c10::DispatchKey::AutocastCPU;  ///< of this type
   /// There is nothing to select.
   struct guard {
-    /// Of a tensor's device.
+    /// A guard for the device of a tensor.
     explicit guard(at::Device) {}
   };
   /// The backend of passes.

@@ -51,9 +51,9 @@ class Plan {
   void set_scratch(std::size_t c, std::size_t bytes) { scratch_[c].bytes = bytes; }
   /// Lays out the buffers and the scratch memory of the calls; the bytes of the latter are known.
   void lay_out(std::span<untyped_view const> values);
-  /// Of the workspace.
+  /// Bytes of the workspace.
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
-  /// Of its beginning, which lives from the forward pass to the backward pass.
+  /// Bytes of the kept part of the workspace, its beginning, which lives from the forward pass to the backward pass.
   [[nodiscard]] std::size_t kept_bytes() const { return kept_bytes_; }
   /// Fails if a leaf lies in the workspace.
   void check_outside(Binding const& binding) const {
@@ -62,6 +62,8 @@ class Plan {
   }
   /// @param rest  what lies behind the kept bytes; empty if that is in `memory`
   void set_workspace(std::span<std::byte> memory, std::span<std::byte> rest, State& state);
+  /// The number of losses with a gradient.
+  [[nodiscard]] std::size_t losses() const;
   /// True if the backward pass reads the result.
   [[nodiscard]] bool backward_reads_result() const {
     return reads_from(program_->forward_calls, base_of(program_->roots[0]));
@@ -111,7 +113,6 @@ class Plan {
   /// The buffer whose memory buffer i, which call c writes, takes over; null if there is none. Nothing else that the
   /// call reads may lie there.
   [[nodiscard]] buffer const* place_of(std::size_t c, std::size_t i) const;
-  [[nodiscard]] std::size_t losses() const;
   /// The buffer that lies below value n, if one does and its elements are read.
   [[nodiscard]] buffer const* buffer_below(int n) const;
   [[nodiscard]] buffer* buffer_below(int n) { return const_cast<buffer*>(std::as_const(*this).buffer_below(n)); }

@@ -95,7 +95,7 @@ class Runner {
   /// After check_backward(). Weights of losses are numbers of the host, or values [1, 1] of the backend.
   void backward(untyped_view const& dy, std::span<double const> weights) {
     begin_backward();
-    std::size_t const losses = program_->output_gradients - (program_->result_has_gradient ? 1 : 0);
+    std::size_t const losses = plan_.losses();
     constexpr std::size_t most = tree_numbers<accumulator>::most;
     bool changed =
         bind_output_gradients(dy, losses, [&](std::size_t i) { return untyped(plan_.weights<accumulator>(i, 1)); });
@@ -112,7 +112,7 @@ class Runner {
   }
   void backward(untyped_view const& dy, std::span<untyped_view const> weights) {
     begin_backward();
-    std::size_t const losses = program_->output_gradients - (program_->result_has_gradient ? 1 : 0);
+    std::size_t const losses = plan_.losses();
     if (weights.size() != losses) fail("backward(): expected ", losses, " weights of losses, found ", weights.size());
     for (untyped_view const& w : weights) {
       if (w.data == nullptr || w.size() != 1) fail("backward(): expected a weight [1, 1], found ", text(w));
