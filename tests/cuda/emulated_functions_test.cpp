@@ -150,6 +150,19 @@ TEST_CASE("cuda, emulated: a ballot has a bit for each lane") {
   for (std::size_t t = 0; t < 64; ++t) CHECK(y[t] == (t < 32 ? thirds : 0x80000000u));
 }
 
+TEST_CASE("cuda, emulated: the largest and the smallest number of a warp") {
+  array_of<std::uint32_t> largest(64), smallest(64);
+  auto const value = [](int t) { return static_cast<std::uint32_t>((t * 7 + 3) % 32) + (t < 32 ? 0u : 0x80000000u); };
+  run<64>([=, largest = largest.data(), smallest = smallest.data()](Emulated& d) {
+    d.store(largest + d.thread(), d.redux_max(value(d.thread())));
+    d.store(smallest + d.thread(), d.redux_min(value(d.thread())));
+  });
+  for (std::size_t t = 0; t < 64; ++t) {
+    CHECK(largest[t] == (t < 32 ? 31u : 0x8000001Fu));
+    CHECK(smallest[t] == (t < 32 ? 0u : 0x80000000u));
+  }
+}
+
 TEST_CASE_TEMPLATE("cuda, emulated: sums over the threads before one", T, std::int32_t, std::int64_t) {
   constexpr int n = 96, each = 3;
   array_of<T> before(n), total(n), of_block(n * each);

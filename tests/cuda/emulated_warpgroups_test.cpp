@@ -257,6 +257,9 @@ TEST_CASE("cuda, emulated: blocks of a cluster copy to each other") {
 
 TEST_CASE("cuda, emulated: faults of a cluster are found") {
   auto const check_found_in_cluster = check_found_by_warpgroups<128, 2>;
+  auto const fill = [](EmulatedSm90a& d, float value) {
+    for (int i = 0; i < 4; ++i) d.shared<float>(0)[4 * d.thread() + i] = value;
+  };
   // sync and sync_named are a block's own, and do not order what the other one does.
   check_found_in_cluster(
       [](EmulatedSm90a& d, bool planted) {
@@ -294,6 +297,33 @@ TEST_CASE("cuda, emulated: faults of a cluster are found") {
         if (!planted) d.sync_cluster();
       },
       "block 1: thread 0 arrives at a barrier of block 0, which has ended");
+  check_found_in_cluster(
+      [&](EmulatedSm90a& d, bool planted) {
+        fill(d, 1);
+        if (!planted) d.sync_cluster();
+        if (d.rank() == 1) (void)d.load16_at(d.shared<float>(16 * d.thread()), 0);
+        d.sync_cluster();
+      },
+      "block 1: thread 0 races: it reads byte 0 of shared memory, which thread 0 has written");
+  check_found_in_cluster(
+      [&](EmulatedSm90a& d, bool planted) {
+        fill(d, 1);
+        d.sync_cluster();
+        if (d.rank() == 1) (void)d.load16_at(d.shared<float>(16 * d.thread()), 0);
+        if (!planted) d.sync_cluster();
+        fill(d, 2);
+        d.sync_cluster();
+      },
+      "has read, with no barrier between");
+  check_found_in_cluster(
+      [&](EmulatedSm90a& d, bool planted) {
+        fill(d, 1);
+        d.sync_cluster();
+        if (d.rank() == 1) d.sync();  // it goes on later
+        if (d.rank() == 1) (void)d.load16_at(d.shared<float>(16 * d.thread()), 0);
+        if (!planted) d.sync_cluster();
+      },
+      "reads shared memory of block 0, which has ended");
   array_of<bfloat16> const a(16 * 64);
   auto const map = EmulatedSm90a::queue().map_tensor({a.data(), 16, 64}, 8);
   auto const copy = [&](bool fenced, bool touched, bool ends, std::string const& part) {

@@ -5,6 +5,7 @@
 
 #include <doctest/doctest.h>
 
+#include <bit>
 #include <limits>
 
 #include "cuda/device_array.hpp"
@@ -18,7 +19,8 @@ using headmix::testing::relative_error;
 
 /// Which of the values that follow from the choices a program reads.
 struct wanted {
-  bool log_sum = true, squares = true, p_sum = true, chosen = true, chosen_sum = true, order = true, begins = true;
+  bool z = true, log_sum = true, squares = true, p_sum = true, chosen = true, chosen_sum = true, first = true,
+       first_sum = true, order = true, begins = true;
 };
 
 /// The results of a router for n rows of `width` numbers.
@@ -27,7 +29,7 @@ struct Routed {
   using W = accumulator_t<T>;
   typename test_device::queue queue;
   device_array<T, test_device> x, w;
-  device_array<W, test_device> z, p, log_sum, squares, p_sum, chosen, chosen_sum;
+  device_array<W, test_device> z, p, log_sum, squares, p_sum, chosen, chosen_sum, first, first_sum;
   device_array<Int, test_device> index, order, begins;
   Index n, width, experts, k;
 
@@ -41,6 +43,8 @@ struct Routed {
         p_sum(queue, untouched<W>(e)),
         chosen(queue, untouched<W>(rows * e)),
         chosen_sum(queue, untouched<W>(e)),
+        first(queue, untouched<W>(rows * e)),
+        first_sum(queue, untouched<W>(e)),
         index(queue, untouched<Int>(rows * choices)),
         order(queue, untouched<Int>(rows * choices)),
         begins(queue, untouched<Int>(e + 1)),
@@ -56,7 +60,7 @@ struct Routed {
       if (!is_wanted) v.data = nullptr;
       return v;
     };
-    route_problem<T> const r = {z.matrix(n, experts),
+    route_problem<T> const r = {given(z.matrix(n, experts), which.z),
                                 p.matrix(n, experts),
                                 index.matrix(n, k),
                                 given(log_sum.matrix(n, 1), which.log_sum),
@@ -64,6 +68,8 @@ struct Routed {
                                 given(p_sum.matrix(1, experts), which.p_sum),
                                 given(chosen.matrix(n, experts), which.chosen),
                                 given(chosen_sum.matrix(1, experts), which.chosen_sum),
+                                given(first.matrix(n, experts), which.first),
+                                given(first_sum.matrix(1, experts), which.first_sum),
                                 given(order.matrix(1, n * k), which.order),
                                 given(begins.matrix(1, experts + 1), which.begins),
                                 x.matrix(n, width),
@@ -143,19 +149,25 @@ void check_route(Index rows, Index width, Index experts, Index k, bool ties = fa
     slots[static_cast<std::size_t>(found[i])].push_back(static_cast<Int>(i));
   }
   std::vector<Int> order, begins = {0};
-  std::vector<accumulator_t<T>> counts, hot(fused.chosen.get().size());
+  std::vector<accumulator_t<T>> counts, hot(fused.chosen.get().size()), first_hot(hot.size()), firsts(slots.size());
   for (auto const& of_expert : slots) {
     order.insert(order.end(), of_expert.begin(), of_expert.end());
     begins.push_back(static_cast<Int>(order.size()));
     counts.push_back(static_cast<accumulator_t<T>>(of_expert.size()));
   }
   for (std::size_t i = 0; i < found.size(); ++i) {
-    hot[i / static_cast<std::size_t>(k) * static_cast<std::size_t>(experts) + static_cast<std::size_t>(found[i])] = 1;
+    auto const expert = static_cast<std::size_t>(found[i]), row = i / static_cast<std::size_t>(k);
+    hot[row * static_cast<std::size_t>(experts) + expert] = 1;
+    if (i % static_cast<std::size_t>(k) != 0) continue;
+    first_hot[row * static_cast<std::size_t>(experts) + expert] = 1;
+    firsts[expert] += 1;
   }
   CHECK(fused.order.get() == order);
   CHECK(fused.begins.get() == begins);
   CHECK(fused.chosen_sum.get() == counts);
   CHECK(fused.chosen.get() == hot);
+  CHECK(fused.first_sum.get() == firsts);
+  CHECK(fused.first.get() == first_hot);
 }
 
 TEST_CASE("cuda: a fused router on tensor cores equals the composed one") {
@@ -168,6 +180,34 @@ TEST_CASE("cuda: a fused router on tensor cores equals the composed one") {
   check_route<bfloat16>(70, 72, 12, 4);  // whose weights are padded
   check_route<bfloat16>(33, 8, 1, 1);
   check_route<bfloat16>(70, 8, 100, 3);
+}
+TEST_CASE("cuda: a fused router of a deep product equals the composed one") {
+  for (Index const experts : {8, 16, 32, 48, 96, 128}) check_route<bfloat16>(70, 1032, experts, experts < 16 ? 2 : 4);
+  check_route<bfloat16>(1, 1024, 32, 8);
+  check_route<bfloat16>(0, 1024, 32, 8);
+  check_route<bfloat16>(65, 1280, 12, 12);
+}
+TEST_CASE("cuda: rows of a fused router do not depend on the other rows") {
+  for (Index const width : {72, 1088}) {
+    CAPTURE(width);
+    Routed<bfloat16> all(150, width, 48, 6);
+    all.run(true);
+    auto const x = all.x.get(), w = all.w.get();
+    for (auto const& part : {std::pair<Index, Index>{0, 1}, {1, 64}, {65, 85}, {30, 3}}) {
+      Routed<bfloat16> some(part.second, width, 48, 6);
+      auto const rows = [&](auto const& v, Index n) {
+        auto const first = v.begin() + static_cast<std::ptrdiff_t>(part.first * n);
+        return std::vector(first, first + static_cast<std::ptrdiff_t>(part.second * n));
+      };
+      some.x.set(rows(x, width));
+      some.w.set(w);
+      some.run(true);
+      CHECK(some.z.get() == rows(all.z.get(), 48));
+      CHECK(some.p.get() == rows(all.p.get(), 48));
+      CHECK(some.index.get() == rows(all.index.get(), 6));
+      CHECK(some.log_sum.get() == rows(all.log_sum.get(), 1));
+    }
+  }
 }
 TEST_CASE("cuda: a fused router over more blocks than a warp sums up at once") {
   check_route<bfloat16>(64 * 131 + 1, 8, 8, 3);
@@ -189,10 +229,12 @@ TEST_CASE("cuda: a fused router writes what is wanted of it") {
     CAPTURE(experts);
     Routed<bfloat16> all(70, width, experts, 2);
     all.run(true);
-    for (int which = 0; which < 128; ++which) {
+    for (int which = 0; which < 1024; ++which) {
+      int const bits = std::popcount(static_cast<unsigned>(which));
+      if (bits > 2 && bits < 8) continue;  // one value or two with and without the others
       CAPTURE(which);
       auto const bit = [&](int i) { return (which >> i & 1) != 0; };
-      wanted const some = {bit(0), bit(1), bit(2), bit(3), bit(4), bit(5), bit(6)};
+      wanted const some = {bit(0), bit(1), bit(2), bit(3), bit(4), bit(5), bit(6), bit(7), bit(8), bit(9)};
       Routed<bfloat16> r(70, width, experts, 2);
       auto const check = [](auto const& found, auto const& expected, bool is_wanted) {
         if (is_wanted) {
@@ -202,7 +244,7 @@ TEST_CASE("cuda: a fused router writes what is wanted of it") {
         }
       };
       r.run(true, some);
-      check(r.z, all.z, true);
+      check(r.z, all.z, some.z);
       check(r.p, all.p, true);
       check(r.index, all.index, true);
       check(r.log_sum, all.log_sum, some.log_sum);
@@ -210,6 +252,8 @@ TEST_CASE("cuda: a fused router writes what is wanted of it") {
       check(r.p_sum, all.p_sum, some.p_sum);
       check(r.chosen, all.chosen, some.chosen);
       check(r.chosen_sum, all.chosen_sum, some.chosen_sum);
+      check(r.first, all.first, some.first);
+      check(r.first_sum, all.first_sum, some.first_sum);
       check(r.order, all.order, some.order);
       check(r.begins, all.begins, some.begins);
     }

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: MIT
 // Fused kernels: used if a backend has them and the steps are consecutive, with all else unchanged.
 
+#include "headmix/program/lower/fuse.hpp"
+
 #include <doctest/doctest.h>
 
 #include <vector>
 
 #include "headmix/backend/reference.hpp"
+#include "headmix/layer/feed_forward.hpp"
 #include "headmix/layer/moa.hpp"
 #include "headmix/layer/moh.hpp"
-#include "headmix/program/lower/fuse.hpp"
+#include "headmix/layer/smoe.hpp"
 #include "headmix/program/module.hpp"
 
 namespace fuse_test {
@@ -21,18 +24,22 @@ using namespace headmix;
 struct Fusing : Reference<double> {
   struct log {
     int routed = 0;
-    bool log_sum = false, squares = false, p_sum = false, chosen = false, chosen_sum = false, order = false;
+    bool z = false, log_sum = false, squares = false, p_sum = false, chosen = false, chosen_sum = false, first = false,
+         first_sum = false, order = false;
   };
   log* routed = nullptr;
   static std::size_t route_scratch(route_problem<double> const&) { return 8; }
   void route(route_problem<double> const& r, std::span<std::byte> scratch) const {
     CHECK(scratch.size() == 8);
-    *routed = {routed->routed + 1,      r.log_sum.data != nullptr, r.squares.data != nullptr,
-               r.p_sum.data != nullptr, r.chosen.data != nullptr,  r.chosen_sum.data != nullptr,
+    *routed = {routed->routed + 1,           r.z.data != nullptr,     r.log_sum.data != nullptr,
+               r.squares.data != nullptr,    r.p_sum.data != nullptr, r.chosen.data != nullptr,
+               r.chosen_sum.data != nullptr, r.first.data != nullptr, r.first_sum.data != nullptr,
                r.order.data != nullptr};
-    view<double const> const z(r.z.middle_cols(r.first, r.p.cols)), p(r.p);
+    std::vector<double> products(static_cast<std::size_t>(r.z.size()));
+    view<double> const all(r.z.data ? r.z.data : products.data(), r.z.rows, r.z.cols);
+    gemm(all, r.x, r.w, false);
+    view<double const> const z(all.middle_cols(r.before, r.p.cols)), p(r.p);
     view<Int const> const index(r.index);
-    gemm(r.z, r.x, r.w, false);
     if (r.s.data) map(r.s, tree_leaf<double, false, false>{z}, false);
     softmax(r.p, z);
     top_k(r.index, p);
@@ -48,6 +55,11 @@ struct Fusing : Reference<double> {
     one_hot(hot, index);
     if (r.chosen.data) one_hot(r.chosen, index);
     if (r.chosen_sum.data) col_sum(r.chosen_sum, lazy<leaf>{{hot}, p.rows, p.cols}, false);
+    std::vector<double> firsts(static_cast<std::size_t>(p.size()));
+    view<double> const first(firsts.data(), p.rows, p.cols);
+    one_hot(first, index.middle_cols(0, 1));
+    if (r.first.data) one_hot(r.first, index.middle_cols(0, 1));
+    if (r.first_sum.data) col_sum(r.first_sum, lazy<leaf>{{first}, p.rows, p.cols}, false);
     if (r.order.data) sort_by_expert(r.order, r.begins, index, uniform(1, p.rows));
   }
 };
@@ -81,7 +93,7 @@ TEST_CASE("fuse: a router's logits, probabilities and choice are one kernel wher
   CHECK(run<L>(backend) == run<L>(Reference<double>{}));
   CHECK(routed.routed == 1);
   CHECK((routed.log_sum && routed.squares && routed.p_sum && routed.chosen_sum && routed.order));
-  CHECK(!routed.chosen);  // only its sum is read
+  CHECK(!(routed.chosen || routed.z));  // only the sum of the choices is read
 }
 TEST_CASE("fuse: what nobody reads of a router is not wanted") {
   using L = Moh<6, 4, TwoStage<1, 5, 2>, causal>;
@@ -92,6 +104,16 @@ TEST_CASE("fuse: what nobody reads of a router is not wanted") {
   CHECK(routed.routed == 1);
   CHECK((routed.p_sum && routed.chosen_sum));
   CHECK(!(routed.log_sum || routed.squares || routed.chosen || routed.order));  // the order includes shared heads
+}
+TEST_CASE("fuse: first choices are counted with the choices") {
+  using L = Smoe<6, SoftmaxTopK<5, 2, loss::first_choice_balance>, FeedForward<4>>;
+  Fusing::log routed;
+  Fusing backend;
+  backend.routed = &routed;
+  CHECK(run<L>(backend, {0.1}) == run<L>(Reference<double>{}, {0.1}));
+  CHECK(routed.routed == 1);
+  CHECK((routed.first_sum && routed.p_sum && routed.order));
+  CHECK(!(routed.first || routed.chosen || routed.chosen_sum));
 }
 TEST_CASE("fuse: logits with noise are not only a product, so they are not fused") {
   using L = Moa<6, 4, SoftmaxTopK<5, 2, noise<>>, causal>;

@@ -111,31 +111,37 @@ class Cuda {
   /// FusedRoute.
   std::size_t route_scratch(route_problem<Scalar> const& r) { return cuda_kernels::route_scratch_bytes(r); }
   void route(route_problem<Scalar> const& r, std::span<std::byte> scratch) {
-    bool const sums = r.squares.data || r.p_sum.data || r.chosen_sum.data || r.order.data || r.begins.data;
-    if (sums || (Half<Scalar> && !cuda_kernels::rows_are_aligned(r.w)))
+    bool const sums =
+        r.squares.data || r.p_sum.data || r.chosen_sum.data || r.first_sum.data || r.order.data || r.begins.data;
+    if (sums || !r.z.data || (Half<Scalar> && !cuda_kernels::rows_are_aligned(r.w)))
       check_scratch("route", scratch, route_scratch(r));
     if (!cuda_kernels::route_on_tensor_cores(queue_, r, scratch)) {
-      gemm(r.z, r.x, r.w, false);
-      view<wide const> const z(r.z.middle_cols(r.first, r.p.cols)), p(r.p);
+      auto* const free = reinterpret_cast<wide*>(scratch.data());
+      view<wide> const logits = r.z.data ? r.z : view<wide>(free, r.z.rows, r.z.cols);
+      gemm(logits, r.x, r.w, false);
+      view<wide const> const z(logits.middle_cols(r.before, r.p.cols)), p(r.p);
       if (r.s.data) cuda_kernels::map<wide>(queue_, r.s, tree_leaf<wide, false, false>{z}, false);
       cuda_kernels::softmax_top_k(queue_, r.p, r.index, z);
       if (r.log_sum.data || r.squares.data) {
         view<wide> const log_sum =
-            r.log_sum.data ? r.log_sum : view<wide>(reinterpret_cast<wide*>(scratch.data()), z.rows, 1);
+            r.log_sum.data ? r.log_sum : view<wide>(free + (r.z.data ? 0 : r.z.size()), z.rows, 1);
         log_sum_exp(log_sum, z);
         if (r.squares.data) cuda_kernels::sum_of_squares<wide>(queue_, r.squares, view<wide const>(log_sum));
       }
       if (r.p_sum.data) col_sum(r.p_sum, lazy<tree_leaf<wide, false, false>>{{p}, p.rows, p.cols}, false);
-      if (r.chosen_sum.data) {
-        col_sum(r.chosen_sum, lazy<cuda_kernels::tree_scatter_cols<wide>>{{{}, r.index}, p.rows, p.cols}, false);
-      }
+      auto const count = [&](view<wide> y, view<Int const> index) {
+        if (y.data) col_sum(y, lazy<cuda_kernels::tree_scatter_cols<wide>>{{{}, index}, p.rows, p.cols}, false);
+      };
+      count(r.chosen_sum, r.index);
+      count(r.first_sum, r.index.middle_cols(0, 1));
       if (r.order.data || r.begins.data) sort_by_expert(r.order, r.begins, r.index, uniform(1, p.rows));
     }
     if (r.chosen.data) one_hot(r.chosen, view<Int const>(r.index));
+    if (r.first.data) one_hot(r.first, view<Int const>(r.index.middle_cols(0, 1)));
   }
   /// Logits, probabilities and choices alone. In 16 bits, rows of w begin at multiples of 16 bytes.
   void route(view<wide> z, view<wide> p, view<Int> index, view<Scalar const> x, view<Scalar const> w) {
-    route({z, p, index, {}, {}, {}, {}, {}, {}, {}, x, w}, {});
+    route({z, p, index, {}, {}, {}, {}, {}, {}, {}, {}, {}, x, w}, {});
   }
   template <class T>
   void gather_cols(view<T> y, view<T const> a, view<Int const> index) {

@@ -8,7 +8,7 @@
 namespace headmix {
 
 /// z = x w, p = softmax(s), s being adjacent columns of z, index = the top-k columns of p, and statistics of these;
-/// statistics with null data are not computed. x [R, D], w [D, C], index [R, K].
+/// z and statistics with null data are not written. x [R, D], w [D, C], index [R, K].
 template <class T>
 struct route_problem {
   using wide = accumulator_t<T>;
@@ -20,9 +20,11 @@ struct route_problem {
   view<wide> p_sum;         ///< col_sum(p), [1, E]
   view<wide> chosen;        ///< one_hot(index), [R, E]
   view<wide> chosen_sum;    ///< col_sum(one_hot(index)), [1, E]
+  view<wide> first;         ///< one_hot(first_choice(index)), [R, E]
+  view<wide> first_sum;     ///< col_sum(one_hot(first_choice(index))), [1, E]
   view<Int> order, begins;  ///< sort_by_expert(index), [1, R K] and [1, E + 1]
   view<T const> x, w;
-  Index first = 0;    ///< first column of s in z
+  Index before = 0;   ///< columns of z before those of s
   view<wide> s = {};  ///< [R, E]
 };
 

@@ -123,6 +123,14 @@ struct call_votes : device_function<std::uint32_t> {
     device.store(out + device.lane(), device.ballot(device.load(in + device.lane()) != 0));
   }
 };
+struct call_redux : device_function<std::uint32_t> {
+  template <class Device>
+  HEADMIX_DEVICE static void call(Device& device, std::uint32_t* out, std::uint32_t const* in) {
+    std::uint32_t const value = device.load(in + device.lane());
+    device.store(out + device.lane(), device.redux_max(value));
+    device.store(out + 32 + device.lane(), device.redux_min(value));
+  }
+};
 struct call_sums : device_function<std::int32_t> {
   static constexpr int threads = 128;
   template <class Device>
@@ -312,6 +320,29 @@ struct cluster_call {
   }
 };
 
+/// A block of a cluster reads what the next one has in its shared memory.
+struct cluster_read_call {
+  static constexpr int threads = 128, cluster = 4;
+  static constexpr bool cooperative = true, warpgroups = true;
+  static constexpr int shared_bytes = threads * 16;
+
+  float* out;
+
+  template <class Device>
+  HEADMIX_DEVICE void operator()(Device& device) const {
+    auto const mine = device.template shared<float>(16 * device.thread());
+    HEADMIX_UNROLL
+    for (int i = 0; i < 4; ++i) mine[i] = static_cast<float>(device.block() * 1000 + 4 * device.thread() + i);
+    device.sync_cluster();
+    auto const next = device.load16_at(mine, (device.rank() + 1) % cluster);
+    HEADMIX_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      device.store(out + (device.block() * threads + device.thread()) * 4 + i, __builtin_bit_cast(float, next.word[i]));
+    }
+    device.sync_cluster();
+  }
+};
+
 // ---- the host's side ----
 
 /// Runs F on `in` over `blocks` blocks, with n elements of output.
@@ -407,6 +438,11 @@ void check_device(typename Device::queue& queue, conformance_result& result) {
   expect_equal(result, "ballot", run_call<Device, call_votes>(queue, votes, 32),
                std::vector<std::uint32_t>(32, ballot));
 
+  std::vector<std::uint32_t> numbers(32), extremes(64, 0xFFFFFFF0u);
+  for (unsigned l = 0; l < 32; ++l) numbers[l] = 0xFFFFFFF0u - (l * 13 + 5) % 32;
+  std::fill_n(extremes.begin() + 32, 32, 0xFFFFFFF0u - 31);
+  expect_equal(result, "redux_max, redux_min", run_call<Device, call_redux>(queue, numbers, 64), extremes);
+
   auto const terms = small_numbers<std::int32_t>(384, 5);
   std::vector<std::int32_t> sums(640);
   for (std::size_t w = 0; w < 4; ++w) {
@@ -482,6 +518,15 @@ void check_warpgroups(typename Device::queue& queue, conformance_result& result)
   queue.download(found.data(), products.bytes().data(), found.size() * sizeof(float));
   for (std::size_t i = 0; i < c.size(); ++i) c[i] = at(0, i % 64) + (i / 128 % 2 == 1 ? 1000.f : 0.f);
   expect_equal(result, "rank, sync_cluster, arrive_at, tma_load_multicast", found, c);
+
+  queue.launch(cluster_read_call{products.template as<float>()}, 8);
+  found.resize(8 * 512), c.assign(8 * 512, 0);
+  queue.download(found.data(), products.bytes().data(), found.size() * sizeof(float));
+  for (std::size_t i = 0; i < c.size(); ++i) {
+    std::size_t const block = i / 512, next = block / 4 * 4 + (block + 1) % 4;
+    c[i] = static_cast<float>(next * 1000 + i % 512);
+  }
+  expect_equal(result, "load16_at", found, c);
 }
 
 }  // namespace detail::conformance

@@ -17,6 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <span>
 #include <type_traits>
@@ -119,6 +120,16 @@ struct Emulated {
     machine_.warp_collective(thread_, function, &operands);
     return operands.votes;
   }
+  [[nodiscard]] std::uint32_t redux_max(std::uint32_t value) const {
+    static constexpr cuda_kernels::emulator::warp_function function{"redux_max", 0, &perform_redux<std::greater<>>};
+    machine_.warp_collective(thread_, function, &value);
+    return value;
+  }
+  [[nodiscard]] std::uint32_t redux_min(std::uint32_t value) const {
+    static constexpr cuda_kernels::emulator::warp_function function{"redux_min", 0, &perform_redux<std::less<>>};
+    machine_.warp_collective(thread_, function, &value);
+    return value;
+  }
   template <class T>
   [[nodiscard]] T warp_exclusive_sum(T value, T& total) const {
     sum_operands<T> operands{value, {}};
@@ -206,6 +217,16 @@ struct Emulated {
     std::uint32_t votes = 0;
     for (unsigned l = 0; l < 32; ++l) votes |= std::uint32_t{static_cast<ballot_operands*>(all[l])->vote} << l;
     for (void* one : all) static_cast<ballot_operands*>(one)->votes = votes;
+  }
+
+  /// All lanes get the first value in the order of Before.
+  template <class Before>
+  static void perform_redux(lanes const& all) {
+    std::uint32_t first = *static_cast<std::uint32_t*>(all[0]);
+    for (void* one : all) {
+      if (Before{}(*static_cast<std::uint32_t*>(one), first)) first = *static_cast<std::uint32_t*>(one);
+    }
+    for (void* one : all) *static_cast<std::uint32_t*>(one) = first;
   }
 
   template <class T>

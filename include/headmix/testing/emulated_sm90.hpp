@@ -32,6 +32,13 @@ struct EmulatedSm90a : Emulated {
     return {machine_, thread_, machine_.shared_begin(rank()) + byte_offset};
   }
   void sync_cluster() const { machine_.sync_cluster(thread_); }
+  template <class T>
+  [[nodiscard]] words<4> load16_at(shared_pointer<T> p, int of) const {
+    machine_.require_running(thread_, of, "reads shared memory of");
+    words<4> w;
+    std::memcpy(&w, machine_.shared_at(thread_, of, p.offset(), 16), 16);
+    return w;
+  }
 
   // ---- barriers ----
 

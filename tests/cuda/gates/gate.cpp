@@ -41,7 +41,8 @@ namespace {
 std::map<std::string, unsigned> const opcodes = {{"HMMA", opcode::hmma},       {"HGMMA", opcode::hgmma},
                                                  {"UTMALDG", opcode::utmaldg}, {"USETMAXREG", opcode::usetmaxreg},
                                                  {"LDSM", opcode::ldsm},       {"LDGSTS", opcode::ldgsts},
-                                                 {"LDL", opcode::ldl},         {"STL", opcode::stl}};
+                                                 {"LDL", opcode::ldl},         {"STL", opcode::stl},
+                                                 {"REDUX", opcode::redux}};
 
 struct kernel {
   std::string name;

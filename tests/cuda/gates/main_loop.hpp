@@ -16,7 +16,7 @@
 namespace opcode {
 constexpr unsigned hmma = 0x03C, hgmma = 0x1F0, utmaldg = 0x1B4, usetmaxreg = 0x1C8, ldsm = 0x03B, ldgsts = 0x1AE,
                    ldl = 0x183, stl = 0x187, lds = 0x184, sts = 0x188, bra = 0x147, exit = 0x14D, ret = 0x150,
-                   nop = 0x118;
+                   nop = 0x118, redux = 0x1C4;
 }
 
 struct instruction {

@@ -118,6 +118,10 @@ struct device {
   HEADMIX_DEVICE T shuffle(T value, int from);
   /// Bit l is the vote of lane l.
   HEADMIX_DEVICE std::uint32_t ballot(bool vote);
+  /// redux.sync.max.u32: the largest value of all lanes.
+  HEADMIX_DEVICE std::uint32_t redux_max(std::uint32_t value);
+  /// redux.sync.min.u32.
+  HEADMIX_DEVICE std::uint32_t redux_min(std::uint32_t value);
   /// The integer sum over preceding lanes; total: over all lanes.
   template <class T>
   HEADMIX_DEVICE T warp_exclusive_sum(T value, T& total);
@@ -231,7 +235,7 @@ struct warpgroup_device : device {
   template <int n>
   HEADMIX_DEVICE void setmaxnreg_inc();  ///< setmaxnreg.inc
 
-  // ---- kernels with `static constexpr int cluster = 2`: two neighbouring blocks run together ----
+  // ---- kernels with `static constexpr int cluster = n`, at most 8: n neighbouring blocks run together ----
 
   HEADMIX_DEVICE int rank();  ///< of the block in the cluster
   /// Barrier of the cluster; orders its memory and publishes barriers of mbarrier_init. A block must not end while
@@ -239,6 +243,9 @@ struct warpgroup_device : device {
   HEADMIX_DEVICE void sync_cluster();
   /// Arrives at the barrier at the offset of b in block `rank`.
   HEADMIX_DEVICE void arrive_at(barrier b, int rank);
+  /// ld.shared::cluster.v4: 16 bytes at the offset of p, a multiple of 16, in the shared memory of block `rank`.
+  template <class T>
+  HEADMIX_DEVICE words<4> load16_at(shared_pointer<T> p, int rank);
 };
 
 }  // namespace archetype
@@ -284,6 +291,8 @@ concept DevicePolicy = DeviceQueue<typename D::queue> && std::is_move_assignable
   { d.shuffle_xor(i, 1) } -> std::convertible_to<std::int32_t>;
   { d.shuffle(i, 1) } -> std::convertible_to<std::int32_t>;
   { d.ballot(true) } -> std::convertible_to<std::uint32_t>;
+  { d.redux_max(1u) } -> std::convertible_to<std::uint32_t>;
+  { d.redux_min(1u) } -> std::convertible_to<std::uint32_t>;
   { d.warp_exclusive_sum(i, i) } -> std::convertible_to<std::int32_t>;
   d.template block_exclusive_sum<128>(values);
   d.cp_async16(s, p, true);
@@ -325,6 +334,7 @@ concept WarpgroupDevice = DevicePolicy<D> && cuda_kernels::WarpgroupQueue<typena
   { d.rank() } -> std::convertible_to<int>;
   d.sync_cluster();
   d.arrive_at(b, 0);
+  { d.load16_at(tile, 0) } -> std::convertible_to<words<4>>;
 };
 
 }  // namespace headmix

@@ -102,6 +102,12 @@ struct sm80 {
     return exchange(value, [lane](auto word) { return __shfl_sync(all_lanes, word, lane); });
   }
   [[nodiscard]] __device__ std::uint32_t ballot(bool vote) const { return __ballot_sync(all_lanes, vote); }
+  [[nodiscard]] __device__ std::uint32_t redux_max(std::uint32_t value) const {
+    return __reduce_max_sync(all_lanes, value);
+  }
+  [[nodiscard]] __device__ std::uint32_t redux_min(std::uint32_t value) const {
+    return __reduce_min_sync(all_lanes, value);
+  }
   template <class T>
   [[nodiscard]] __device__ T warp_exclusive_sum(T value, T& total) const {
     using scan = CUB_NS_QUALIFIER::WarpScan<T>;

@@ -134,6 +134,18 @@ struct sm90a : sm80<Build> {
             : "memory");
   }
 
+  template <class T>
+  [[nodiscard]] __device__ words<4> load16_at(T const* p, int rank) const {
+    words<4> w;
+    asm volatile(
+        "{.reg .b32 there; mapa.shared::cluster.u32 there, %4, %5; ld.shared::cluster.v4.b32 {%0, %1, %2, %3}, "
+        "[there];}"
+        : "=r"(w.word[0]), "=r"(w.word[1]), "=r"(w.word[2]), "=r"(w.word[3])
+        : "r"(this->shared_address(p)), "r"(rank)
+        : "memory");
+    return w;
+  }
+
   // ---- barriers ----
 
   template <int threads>

@@ -12,8 +12,8 @@
 namespace headmix {
 namespace ops {
 
-/// A router: the values are the members of route_problem in their order. First: number of columns of z before those of
-/// the router, which belong to another value; void if there are none.
+/// A router: the values are p, index and the other members of route_problem in their order. First: number of columns of
+/// z before those of the router, which belong to another value; void if there are none.
 template <class First>
 struct route : operation {
   static constexpr bool needs_scratch = true;
@@ -24,17 +24,17 @@ struct route : operation {
 
  private:
   template <class Run, class W>
-  static auto problem(Run const& run, W z, W p, view<Int> index, W log_sum, W squares, W p_sum, W chosen, W chosen_sum,
-                      view<Int> order, view<Int> begins, auto... rest) {
-    route_problem<typename Run::backend_type::scalar> r{z,      p,          index, log_sum, squares, p_sum,
-                                                        chosen, chosen_sum, order, begins,  {},      {}};
+  static auto problem(Run const& run, W p, view<Int> index, W z, W log_sum, W squares, W p_sum, W chosen, W chosen_sum,
+                      W first, W first_sum, view<Int> order, view<Int> begins, auto... rest) {
+    route_problem<typename Run::backend_type::scalar> r{z,          p,     index,     log_sum, squares, p_sum, chosen,
+                                                        chosen_sum, first, first_sum, order,   begins,  {},    {}};
     put(run, r, rest...);
     return r;
   }
   static void put(auto const& run, auto& r, auto s, auto x, auto w) {
     put(run, r, x, w);
     r.s = s;
-    r.first = run.template extent<First>();
+    r.before = run.template extent<First>();
   }
   static void put(auto const&, auto& r, auto x, auto w) {
     r.x = x;
@@ -105,15 +105,19 @@ struct routed_values {
   using p_sum = decltype(col_sum(p{}));
   using chosen = decltype(one_hot(index{}));
   using chosen_sum = decltype(col_sum(chosen{}));
+  using first = decltype(one_hot(headmix::first_choice(index{})));
+  using first_sum = decltype(col_sum(first{}));
   using order = decltype(sort_by_expert(index{}));
   using own = std::conditional_t<std::is_same_v<Z, S>, type_list<>, type_list<S>>;
-  using further = concat<type_list<log_sum, squares, p_sum, chosen, chosen_sum, order, output<1, order>>, own>;
+  using further =
+      concat<type_list<Z, log_sum, squares, p_sum, chosen, chosen_sum, first, first_sum, order, output<1, order>>, own>;
 
   struct is_left {
     template <class Step>
     static constexpr bool value =
         !contains<type_list<run_kernel<S>, run_kernel<p>, run_kernel<index>, run_kernel<log_sum>, run_kernel<squares>,
-                            run_kernel<p_sum>, run_kernel<chosen>, run_kernel<chosen_sum>, run_kernel<order>>,
+                            run_kernel<p_sum>, run_kernel<chosen>, run_kernel<chosen_sum>, run_kernel<first>,
+                            run_kernel<first_sum>, run_kernel<order>>,
                   Step>;
   };
 };
@@ -122,9 +126,8 @@ struct routed_values {
 template <class Z, class X, class W, class Steps, class S, class K>
 constexpr auto fused_route(choice<S, K>*) {
   using values = routed_values<Z, S, K>;
-  using route =
-      fused<ops::route<typename columns_of<Z, S>::first>, type_list<Z, typename values::p, typename values::index>,
-            typename values::further, type_list<X, W>>;
+  using route = fused<ops::route<typename columns_of<Z, S>::first>,
+                      type_list<typename values::p, typename values::index>, typename values::further, type_list<X, W>>;
   return static_cast<fused_as<route, typename values::further, filter<Steps, typename values::is_left>>>(nullptr);
 }
 

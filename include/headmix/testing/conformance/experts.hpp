@@ -237,13 +237,14 @@ void check_route(bench<B>& b) {
       operand<B, T> x(b, rows, depth), w(b, depth, columns);
       if (!wanted && rows > 2) x.set(rows / 2, 1, std::numeric_limits<double>::quiet_NaN());
       operand<B, W> z(b, rows, columns), s(b, rows, experts), p(b, rows, experts), log_sum(b, rows, 1),
-          squares(b, 1, 1), p_sum(b, 1, experts), chosen(b, rows, experts), chosen_sum(b, 1, experts);
+          squares(b, 1, 1), p_sum(b, 1, experts), chosen(b, rows, experts), chosen_sum(b, 1, experts),
+          first(b, rows, experts), first_sum(b, 1, experts);
       int_operand<B> index(b, rows, k), order(b, 1, rows * k), begins(b, 1, experts + 1);
       auto const given = [wanted](auto v) {
         if (!wanted) v.data = nullptr;
         return v;
       };
-      route_problem<T> const r{z.device(),
+      route_problem<T> const r{given(z.device()),
                                p.device(),
                                index.device(),
                                given(log_sum.device()),
@@ -251,6 +252,8 @@ void check_route(bench<B>& b) {
                                given(p_sum.device()),
                                given(chosen.device()),
                                given(chosen_sum.device()),
+                               given(first.device()),
+                               given(first_sum.device()),
                                given(order.device()),
                                given(begins.device()),
                                x.in(),
@@ -259,9 +262,12 @@ void check_route(bench<B>& b) {
                                given(s.device())};
       auto const scratch = b.scratch(b.backend.route_scratch(r));
       b.run([&] { b.backend.route(r, scratch); });
-      b.reference.gemm(z.host(), view<double const>(x.host()), view<double const>(w.host()), false);
+      std::vector<double> logits(static_cast<std::size_t>(rows * columns));
+      view<double> const all(logits.data(), rows, columns);
+      b.reference.gemm(all, view<double const>(x.host()), view<double const>(w.host()), false);
+      if (wanted) b.reference.map(z.host(), tree_leaf<double, false, false>{view<double const>(all)}, false);
       z.check("z");
-      view<double const> const of_experts = view<double const>(z.host()).middle_cols(before, experts);
+      view<double const> const of_experts = view<double const>(all).middle_cols(before, experts);
       if (wanted) b.reference.map(s.host(), tree_leaf<double, false, false>{of_experts}, false);
       s.check("s");
       b.reference.softmax(p.host(), of_experts);
@@ -278,6 +284,8 @@ void check_route(bench<B>& b) {
         b.reference.col_sum(p_sum.host(), lazy<leaf>{{p.host()}, rows, experts}, false);
         b.reference.one_hot(chosen.host(), found);
         b.reference.col_sum(chosen_sum.host(), lazy<leaf>{{chosen.host()}, rows, experts}, false);
+        b.reference.one_hot(first.host(), found.middle_cols(0, 1));
+        b.reference.col_sum(first_sum.host(), lazy<leaf>{{first.host()}, rows, experts}, false);
         b.reference.sort_by_expert(order.host(), begins.host(), found, uniform(1, rows));
       }
       log_sum.check("log_sum");
@@ -285,6 +293,8 @@ void check_route(bench<B>& b) {
       p_sum.check("p_sum");
       chosen.check_exact("chosen");
       chosen_sum.check_exact("chosen_sum");
+      first.check_exact("first");
+      first_sum.check_exact("first_sum");
       order.check("order");
       begins.check("begins");
     }

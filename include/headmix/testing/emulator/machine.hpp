@@ -85,6 +85,12 @@ class machine {
     check_shared(thread, offset, bytes, alignment, write);
     return record_shared(thread, thread, offset, bytes, write);
   }
+  /// The address of bytes that a thread reads in the rank-th block of the cluster, at the place of `offset` in its own.
+  std::byte const* shared_at(int thread, int rank, Index offset, int bytes) {
+    Index const there = offset - running_.shared_begin(running_.rank_of(thread)) + running_.shared_begin(rank);
+    check_shared(thread, there, bytes, bytes, false, rank);
+    return record_shared(thread, thread, there, bytes, false);
+  }
   /// A row of 16 bytes, named by one thread, that several lanes of its warp receive.
   std::byte* shared_row(int thread, Index offset) {
     check_shared(thread, offset, 16, 16, false);

@@ -5,14 +5,15 @@
 // are trees of map.
 //
 // A router in 16 bits, with aligned rows of x and up to 128 columns of weights, which are padded where they are not
-// aligned, is one kernel, route_tensor; route_sums reduces over its blocks, and scatter_slots orders the slots. Other
-// routers take a product and softmax_top_k_kernel (Cuda::route in backend/cuda.hpp). Scatter-add: scatter_long_kernel
-// if a row of the table gets many rows, otherwise scatter_kernel.
+// aligned, is one kernel, route_tensor, on Hopper by clusters where the product is deep; route_sums reduces over its
+// blocks, and scatter_slots orders the slots. Other routers take a product and softmax_top_k_kernel (Cuda::route in
+// backend/cuda.hpp). Scatter-add: scatter_long_kernel if a row of the table gets many rows, otherwise scatter_kernel.
 
 #include <algorithm>
 #include <cstddef>
 #include <span>
 #include <type_traits>
+#include <utility>
 
 #include "headmix/backend/cuda/dispatch/experts.hpp"
 #include "headmix/backend/cuda/dispatch/plain_notice.hpp"
@@ -33,18 +34,23 @@ namespace headmix::cuda_kernels {
 
 // ---- scratch memory ----
 
+/// The blocks of a cluster of a router of this depth, on devices with clusters.
+[[nodiscard]] constexpr int route_cluster(Index depth) {
+  return depth >= tuning::sm90a::route.min_depth ? tuning::sm90a::route.blocks : 1;
+}
 /// Scratch bytes of a router: padded weights, the partial results of the blocks, and the totals of their counts;
-/// without tensor cores, log_sum.
+/// without tensor cores, log_sum, and z if it is not wanted.
 template <class T>
 [[nodiscard]] std::size_t route_scratch_bytes(route_problem<T> const& r) {
-  std::size_t const log_sums = checked_bytes(r.x.rows, sizeof(accumulator_t<T>));
+  std::size_t const values = checked_bytes(checked(r.x.rows) * (r.z.data ? 1 : 1 + r.z.cols), sizeof(accumulator_t<T>));
   if constexpr (Half<T>) {
-    Index const blocks = route_tensor<T, 16>::blocks_of(r.x.rows), experts = r.p.cols;
-    std::size_t const parts = checked_bytes((checked(2) * experts + 2) * blocks + experts + 1, sizeof(float)) +
+    auto const blocks = checked(route_tensor<T, 16>::blocks_of(r.x.rows)) * route_cluster(r.x.cols);
+    Index const experts = r.p.cols;
+    std::size_t const parts = checked_bytes((checked(3) * experts + 2) * blocks + experts + 1, sizeof(float)) +
                               checked_bytes(checked(r.w.rows) * padded_weights<T>::columns(r.w.cols), sizeof(T));
-    return parts < log_sums ? log_sums : parts;
+    return parts < values ? values : parts;
   } else {
-    return log_sums;
+    return values;
   }
 }
 
@@ -67,29 +73,20 @@ template <class Queue, class T>
       map<float>(queue, padded, padded_weights<T>{w}, false);
       w = view<T const>(padded).middle_cols(0, width);
     }
-    auto* const p_sums = reinterpret_cast<float*>(scratch.data() + sizeof(T) * static_cast<std::size_t>(padded.size()));
-    Index const blocks = route_tensor<T, 16>::blocks_of(r.x.rows);
-    auto* const squares = p_sums + experts * blocks;
-    auto* const counts = reinterpret_cast<Int*>(squares + blocks);
-    route_parts const parts{r.p_sum.data ? p_sums : nullptr, orders || r.chosen_sum.data ? counts : nullptr,
-                            r.squares.data ? squares : nullptr};
-    auto const launch = [&]<int columns>(std::integral_constant<int, columns>) {
-      queue.launch(
-          route_tensor<T, columns>{r.z, r.p, r.index, r.log_sum, r.x, w, parts, static_cast<int>(r.first), r.s},
-          blocks);
-    };
-    if (width <= 16) {
-      launch(std::integral_constant<int, 16>{});
-    } else if (width <= 32) {
-      launch(std::integral_constant<int, 32>{});
-    } else if (width <= 64) {
-      launch(std::integral_constant<int, 64>{});
-    } else {
-      launch(std::integral_constant<int, 128>{});
-    }
-    if (parts.p_sums || parts.counts || parts.squares) {
+    auto const with = [&]<int columns, int cluster>(std::integer_sequence<int, columns, cluster>) {
+      using kernel = route_tensor<T, columns, cluster>;
+      Index const blocks = kernel::blocks_of(r.x.rows), parts_of_experts = experts * blocks;
+      auto* const p_sums =
+          reinterpret_cast<float*>(scratch.data() + sizeof(T) * static_cast<std::size_t>(padded.size()));
+      auto* const squares = p_sums + parts_of_experts;
+      auto* const firsts = squares + blocks;
+      auto* const counts = reinterpret_cast<Int*>(firsts + parts_of_experts);
+      route_parts const parts{r.p_sum.data ? p_sums : nullptr, orders || r.chosen_sum.data ? counts : nullptr,
+                              r.first_sum.data ? firsts : nullptr, r.squares.data ? squares : nullptr};
+      queue.launch(kernel{r.z, r.p, r.index, r.log_sum, r.x, w, parts, static_cast<int>(r.before), r.s}, blocks);
+      if (!parts.p_sums && !parts.counts && !parts.firsts && !parts.squares) return;
       digit_plan const plan(static_cast<Int>(experts));
-      constexpr int rows_per_warp = route_tensor<T, 16>::rows / digit_pass::warps;
+      constexpr int rows_per_warp = kernel::rows / digit_pass::warps;
       digit_pass const pass = {{r.index, experts},
                                {},
                                r.order,
@@ -101,9 +98,27 @@ template <class Queue, class T>
                                parts.counts,
                                counts + plan.digits * blocks,
                                r.begins};
-      route_sums const sums{r.p_sum, r.chosen_sum, r.squares, parts.p_sums, parts.squares, pass};
+      route_sums const sums{r.p_sum, r.chosen_sum, r.first_sum, r.squares, parts, pass};
       queue.launch(sums, sums.blocks());
       if (orders) queue.launch(scatter_slots{pass}, blocks);
+    };
+    auto const with_columns = [&]<int columns>(std::integral_constant<int, columns>) {
+      if constexpr (WarpgroupQueue<Queue>) {
+        constexpr int most = tuning::sm90a::route.blocks;
+        if (queue.warpgroups() && route_cluster(r.x.cols) == most) {
+          return with(std::integer_sequence<int, columns, most>{});
+        }
+      }
+      with(std::integer_sequence<int, columns, 1>{});
+    };
+    if (width <= 16) {
+      with_columns(std::integral_constant<int, 16>{});
+    } else if (width <= 32) {
+      with_columns(std::integral_constant<int, 32>{});
+    } else if (width <= 64) {
+      with_columns(std::integral_constant<int, 64>{});
+    } else {
+      with_columns(std::integral_constant<int, 128>{});
     }
     return true;
   } else {

@@ -3,6 +3,7 @@
 // The top-k columns of a row: one round per choice, each the best candidate that ranks after the previous choice.
 
 #include <cstdint>
+#include <type_traits>
 
 #include "headmix/backend/cuda/kernel/rows/collective.hpp"
 #include "headmix/core/scalar.hpp"
@@ -41,20 +42,42 @@ template <class W>
   return a.rank > b.rank || (a.rank == b.rank && a.column < b.column);
 }
 
-/// Calls chosen(k, column) for the n best columns of a row, best first. `lanes` lanes share the row; best_after(last)
-/// is the best candidate of the calling lane that ranks after `last`, the previous choice. All lanes of the warp call,
-/// and all lanes of a row receive its choices.
-template <class W, class Device, class Best, class Chosen>
-HEADMIX_DEVICE void choose(Device& device, int lanes, Index n, Best const& best_after, Chosen const& chosen) {
-  candidate<W> last = candidate<W>::before_all();
-  for (Index k = 0; k < n; ++k) {
-    candidate<W> best = best_after(last);
-    for (int mask = lanes / 2; mask > 0; mask /= 2) {
-      candidate<W> const other = {device.shuffle_xor(best.rank, mask), device.shuffle_xor(best.column, mask)};
-      if (ranks_before(other, best)) best = other;
+/// The best of the candidates of each of `rows` rows; all lanes of a row get it.
+template <class W, int rows, class Device>
+HEADMIX_DEVICE void find_best(Device& device, int lanes, candidate<W> (&best)[rows]) {
+  if constexpr (std::is_same_v<decltype(best[0].rank), std::uint32_t>) {
+    if (lanes == 32) {
+      HEADMIX_UNROLL
+      for (int r = 0; r < rows; ++r) {
+        std::uint32_t const rank = device.redux_max(best[r].rank);
+        std::uint32_t const column = best[r].rank == rank ? static_cast<std::uint32_t>(best[r].column) : ~0u;
+        best[r] = {rank, static_cast<Int>(device.redux_min(column))};
+      }
+      return;
     }
-    last = best;
-    chosen(k, best.column);
+  }
+  for (int mask = lanes / 2; mask > 0; mask /= 2) {
+    HEADMIX_UNROLL
+    for (int r = 0; r < rows; ++r) {
+      candidate<W> const other = {device.shuffle_xor(best[r].rank, mask), device.shuffle_xor(best[r].column, mask)};
+      if (ranks_before(other, best[r])) best[r] = other;
+    }
+  }
+}
+/// Calls chosen(r, k, column) for the n best columns of each of `rows` rows, best first. `lanes` lanes share a row;
+/// best_after(r, last) is the best candidate of the calling lane that ranks after `last`, the previous choice. All
+/// lanes of the warp call, and all lanes of a row receive its choices.
+template <class W, int rows, class Device, class Best, class Chosen>
+HEADMIX_DEVICE void choose(Device& device, int lanes, Index n, Best const& best_after, Chosen const& chosen) {
+  candidate<W> best[rows];
+  HEADMIX_UNROLL
+  for (int r = 0; r < rows; ++r) best[r] = candidate<W>::before_all();
+  for (Index k = 0; k < n; ++k) {
+    HEADMIX_UNROLL
+    for (int r = 0; r < rows; ++r) best[r] = best_after(r, best[r]);
+    find_best(device, lanes, best);
+    HEADMIX_UNROLL
+    for (int r = 0; r < rows; ++r) chosen(r, k, best[r].column);
   }
 }
 /// Writes the top-k columns of row i of a, read by a team of lanes.
@@ -62,7 +85,7 @@ template <class W, class A, class Device>
 HEADMIX_DEVICE void choose_columns(Device& device, team members, bool valid, view<Int> index, Index i,
                                    view<A const> a) {
   Int const first = members.member(device), end = valid ? static_cast<Int>(a.cols) : 0;
-  auto const best_after = [&](candidate<W> last) {
+  auto const best_after = [&](int, candidate<W> last) {
     candidate<W> best;
     for (Int j = first; j < end; j += members.size()) {
       candidate<W> const next = {rank_of(static_cast<W>(device.load(&a(i, j)))), j};
@@ -70,7 +93,7 @@ HEADMIX_DEVICE void choose_columns(Device& device, team members, bool valid, vie
     }
     return best;
   };
-  choose<W>(device, members.size(), index.cols, best_after, [&](Index k, Int column) {
+  choose<W, 1>(device, members.size(), index.cols, best_after, [&](int, Index k, Int column) {
     if (valid && first == 0) device.store(&index(i, k), column);
   });
 }
