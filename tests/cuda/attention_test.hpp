@@ -48,6 +48,7 @@ struct attention_case {
   Index rows_per_token, heads, kv_heads, head_dim;
   bool even = false;  ///< the same lengths, given without offsets
   heads_chosen chosen = heads_chosen::no;
+  Index group = 1;  ///< a token may choose a head so many times
 
   [[nodiscard]] Index rows() const { return queries.back() * rows_per_token; }
   [[nodiscard]] bool chooses() const { return chosen != heads_chosen::no; }
@@ -62,7 +63,7 @@ struct attention_case {
   [[nodiscard]] attention_extents extents(Int const* of_queries, Int const* of_keys, Int const* slots,
                                           Int const* lists) const {
     attention_extents x;
-    if (chooses()) x.chosen = {slots, lists};
+    if (chooses()) x.chosen = {slots, lists, group};
     auto const count = static_cast<Index>(queries.size()) - 1;
     x.queries = {even ? nullptr : of_queries, count, queries.back()};
     x.keys = {even ? nullptr : of_keys, count, keys.back()};
@@ -82,7 +83,7 @@ struct attention_lists {
     std::vector<Int> head(static_cast<std::size_t>(c.chooses() ? c.rows() : 0));
     for (Index t = 0; c.chooses() && t < c.queries.back(); ++t) {
       std::vector<Int> order;
-      for (Int h = 0; h < c.heads; ++h)
+      for (Int h = 0; h < c.heads * c.group; ++h)
         if (h != 1 || c.chosen != heads_chosen::not_one) order.push_back(h);
       Random const random(23, static_cast<std::uint64_t>(t));
       for (std::size_t n = order.size(); n > 1; --n) std::swap(order[n - 1], order[random.below(n, n)]);
@@ -90,7 +91,8 @@ struct attention_lists {
         bool const none =
             c.chosen == heads_chosen::nothing ||
             (c.chosen == heads_chosen::nothing_often && random.uniform(static_cast<std::uint64_t>(100 + j)) < 0.4);
-        head[static_cast<std::size_t>(t * c.rows_per_token + j)] = none ? -1 : order[static_cast<std::size_t>(j)];
+        head[static_cast<std::size_t>(t * c.rows_per_token + j)] =
+            none ? -1 : order[static_cast<std::size_t>(j)] / static_cast<Int>(c.group);
       }
     }
     auto const add = [&](Int wanted, Index begin, Index end) {
@@ -579,6 +581,13 @@ void test_tensor_chosen_heads() {
   check_attention<every_third, bfloat16, Device>(grouped, {.scale = 0.2});
   check_attention<every_third, bfloat16, Device>(ragged, {.no_d_q = true});
   check_attention<causal, bfloat16, Device>(ragged, {.no_d_v = true});
+  attention_case const of_kv_heads{
+      "4 of 8, grouped by 4", {0, 150, 300}, {0, 150, 300}, 4, 2, 2, head_dim, true, yes, 4};
+  attention_case const ragged_of_kv_heads{
+      "ragged, grouped by 3", {0, 0, 90, 131}, {0, 3, 93, 150}, 3, 2, 2, head_dim, false, yes, 3};
+  check_attention<causal, bfloat16, Device>(of_kv_heads, {.layout = attention_layout::gaps, .gate = true});
+  check_attention<causal, bfloat16, Device>(ragged_of_kv_heads, {.odd = true});
+  check_attention<every_third, bfloat16, Device>(ragged_of_kv_heads);
   // Long enough for the rows of a tile of keys to be shared by blocks.
   check_attention<causal, bfloat16, Device>({"long", {0, 280}, {0, 280}, 2, 2, 1, head_dim, true, nothing_often});
   check_attention<every_third, bfloat16, Device>(

@@ -33,17 +33,17 @@ struct Lists {
     offsets.push_back(offsets.back() + static_cast<Int>(tokens.size()));
   }
 };
-/// `shared` heads of all tokens, and `chosen` of `routed` others for each.
-Lists lists_of(Index length, Index shared, Index routed, Index chosen) {
+/// `shared` heads of all tokens, and `chosen` of `routed` others for each; a list for each `group` neighbours.
+Lists lists_of(Index length, Index shared, Index routed, Index chosen, Index group = 1) {
   Lists lists;
-  std::vector<std::vector<Index>> tokens(static_cast<std::size_t>(shared + routed));
+  std::vector<std::vector<Index>> tokens(static_cast<std::size_t>((shared + routed) / group));
   Random const random(1);
   std::uint64_t draw = 0;
   for (Index t = 0; t < length; ++t) {
-    for (Index h = 0; h < shared; ++h) tokens[static_cast<std::size_t>(h)].push_back(t);
+    for (Index h = 0; h < shared; ++h) tokens[static_cast<std::size_t>(h / group)].push_back(t);
     for (Index h = 0, left = chosen; h < routed; ++h) {
       if (static_cast<Index>(random.below(draw++, static_cast<std::uint64_t>(routed - h))) >= left) continue;
-      tokens[static_cast<std::size_t>(shared + h)].push_back(t);
+      tokens[static_cast<std::size_t>((shared + h) / group)].push_back(t);
       --left;
     }
   }
@@ -51,9 +51,9 @@ Lists lists_of(Index length, Index shared, Index routed, Index chosen) {
   return lists;
 }
 /// The key tiles that all tiles of rows read under a causal mask; checks that the tiles are a division of the lists.
-Index causal_key_tiles(Lists const& lists, segments s, Index rows) {
+Index causal_key_tiles(Lists const& lists, segments s, Index rows, Index group = 1) {
   auto const heads = static_cast<Index>(lists.positions.size()) / s.count;
-  attention_tiles const tiles(s, heads, heads, rows, 1, true, lists.offsets.data(), 1);
+  attention_tiles const tiles(s, heads * group, heads, rows, 1, true, {nullptr, lists.offsets.data(), group}, 1);
   std::vector<std::vector<int>> seen;
   for (auto const& of_head : lists.positions) seen.emplace_back(of_head.size());
   Index key_tiles = 0;
@@ -77,17 +77,20 @@ Index causal_key_tiles(Lists const& lists, segments s, Index rows) {
 
 TEST_CASE("cuda: tiles of chosen heads are cut from the ends of their lists") {
   Index const length = 2048;
-  auto const share_of_dense = [&](Index heads, Index shared, Index chosen) {
-    Index const dense = causal_key_tiles(lists_of(length, heads, 0, 0), uniform(1, length), 128);
+  auto const share_of_dense = [&](Index heads, Index shared, Index chosen, Index group = 1) {
+    auto const key_tiles = [&](Lists const& lists) { return causal_key_tiles(lists, uniform(1, length), 128, group); };
+    Index const dense = key_tiles(lists_of(length, heads, 0, 0, group));
     CHECK(dense == heads * 136);
-    return static_cast<double>(
-               causal_key_tiles(lists_of(length, shared, heads - shared, chosen), uniform(1, length), 128)) /
+    return static_cast<double>(key_tiles(lists_of(length, shared, heads - shared, chosen, group))) /
            static_cast<double>(dense);
   };
   // Cut from their beginnings, 0.80, 0.60 and 0.83: the rest of a list sees all keys.
   CHECK(share_of_dense(32, 16, 8) < 0.785);
   CHECK(share_of_dense(32, 8, 8) < 0.555);
   CHECK(share_of_dense(16, 4, 8) < 0.80);
+  // A list for the four heads of each key/value head.
+  CHECK(share_of_dense(32, 16, 8, 4) < 0.77);
+  CHECK(share_of_dense(32, 8, 8, 4) < 0.52);
 }
 TEST_CASE("cuda: tiles of lists of any lengths") {
   Lists lists;

@@ -19,6 +19,8 @@ struct picks : selection<tokens, size<2>, heads> {};
 struct q : input<times<size<2>, tokens>, size<3>> {};
 struct k : input<tokens, size<6>> {};
 struct v : input<tokens, size<6>> {};
+struct k_tokens : input<tokens, size<3>> {};
+struct v_tokens : input<tokens, size<3>> {};
 struct k_one : input<context_tokens, size<3>> {};
 struct v_one : input<context_tokens, size<3>> {};
 
@@ -60,6 +62,9 @@ auto plain_attention() {
     return attend<Mask>({p.in(q{}), p.in(k{}), p.in(v{}), s, s, 2, KvHeads, p.in(picks{}), 4});
   };
 }
+/// One list for each of the two key/value heads.
+template <class Mask>
+constexpr auto by_kv_head = attention<Mask, size<2>>(q{}, k{}, v{}, rows_of_kv_heads<size<2>>(picks{}));
 template <class Mask>
 constexpr auto grouped = attention<Mask, size<2>>(q{}, k{}, v{}, rows_of_heads(picks{}));
 
@@ -67,6 +72,14 @@ constexpr auto grouped = attention<Mask, size<2>>(q{}, k{}, v{}, rows_of_heads(p
 
 TEST_CASE("chosen heads: two heads of four over two key/value heads, some rows without") {
   check_rows(grouped<causal>, fill_some, plain_attention<causal, 2>());
+}
+TEST_CASE("chosen heads: rows of the heads of a key/value head in one list") {
+  check_rows(by_kv_head<causal>, fill_some, plain_attention<causal, 2>());
+  check_rows(by_kv_head<checkered>, fill_some, plain_attention<checkered, 2>());
+  check_rows(attention<full>(q{}, k_tokens{}, v_tokens{}, rows_of_kv_heads<size<1>>(picks{})), fill_some,
+             [](auto& p, segments s) {
+               return attend<full>({p.in(q{}), p.in(k_tokens{}), p.in(v_tokens{}), s, s, 2, 1, p.in(picks{}), 4});
+             });
 }
 TEST_CASE("chosen heads: a user's mask") { check_rows(grouped<checkered>, fill_some, plain_attention<checkered, 2>()); }
 TEST_CASE("chosen heads: nobody chose anything") {

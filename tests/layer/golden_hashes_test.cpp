@@ -132,7 +132,7 @@ TEST_CASE("golden hashes: MoA") {
 }
 TEST_CASE("golden hashes: MoH") {
   check<Moh<6, 4, TwoStage<1, 3, 2>, query_bias, key_bias, value_bias, output_bias, kv_heads<2>, rope<100>,
-            sliding_window<3>, padded>>({44, 92, 10816, 1223862409298559756u});
+            sliding_window<3>, padded>>({45, 93, 10816, 1223862409298559756u});
   check<Moh<6, 4, TwoStage<0, 4, 2, scaling::paper>, qk_norm, context_dim<5>, probability_dropout<1, 4>,
             output_dropout<1, 8>>,
         true>({24, 57, 13056, 1558205180981264795u});

@@ -75,7 +75,7 @@ struct Joining : Reference<double> {
   }
   void one(Index i, row_step::renumber const& s) {
     view<Int const> const none(nullptr, 1, s.y.cols);
-    renumber(at(s.y, i), s.a.data == nullptr ? none : at(s.a, i), s.add + i * s.add_per_row, 0);
+    renumber(at(s.y, i), s.a.data == nullptr ? none : at(s.a, i), s.add + i * s.add_per_row, 0, s.divide);
   }
   template <class T, class A, class B>
   void one(Index i, row_step::concat<T, A, B> const& s) {

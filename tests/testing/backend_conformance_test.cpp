@@ -60,8 +60,8 @@ struct Mine {
     reference.scatter_cols(y, a, index);
     spoil("scatter_cols", y);
   }
-  void renumber(auto y, auto a, Index add, Index add_per_row) {
-    reference.renumber(y, a, add, add_per_row);
+  void renumber(auto y, auto a, Index add, Index add_per_row, Index divide = 1) {
+    reference.renumber(y, a, add, add_per_row, divide);
     spoil("renumber", y);
   }
   void one_hot(auto y, auto index) {

@@ -120,9 +120,10 @@ class Cpu {
       reference_.scatter_cols(y.middle_rows(first, n), a.middle_rows(first, n), index.middle_rows(first, n));
     });
   }
-  void renumber(view<Int> y, view<Int const> a, Index add, Index add_per_row) {
+  void renumber(view<Int> y, view<Int const> a, Index add, Index add_per_row, Index divide = 1) {
     each_row_range(y.rows, y.cols, [&](Index first, Index n) {
-      reference_.renumber(y.middle_rows(first, n), a.middle_rows(first, n), add + first * add_per_row, add_per_row);
+      reference_.renumber(y.middle_rows(first, n), a.middle_rows(first, n), add + first * add_per_row, add_per_row,
+                          divide);
     });
   }
   template <class T>

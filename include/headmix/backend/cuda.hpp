@@ -151,8 +151,8 @@ class Cuda {
   void scatter_cols(view<T> y, view<T const> a, view<Int const> index) {
     cuda_kernels::map<wide>(queue_, y, cuda_kernels::tree_scatter_cols<T>{a, index}, false);
   }
-  void renumber(view<Int> y, view<Int const> a, Index add, Index add_per_row) {
-    cuda_kernels::map<Int>(queue_, y, cuda_kernels::tree_renumber{a, add, add_per_row}, false);
+  void renumber(view<Int> y, view<Int const> a, Index add, Index add_per_row, Index divide = 1) {
+    cuda_kernels::map<Int>(queue_, y, cuda_kernels::tree_renumber{a, add, add_per_row, divide}, false);
   }
   template <class T>
   void one_hot(view<T> y, view<Int const> index) {

@@ -137,12 +137,12 @@ struct Reference {
       }
     }
   }
-  /// y_ij = a_ij + add + i * add_per_row, and -1 where a_ij is negative; a_ij = j where a has no data.
-  void renumber(view<Int> y, view<Int const> a, Index add, Index add_per_row) const {
+  /// y_ij = a_ij / divide + add + i * add_per_row, and -1 where a_ij is negative; a_ij = j where a has no data.
+  void renumber(view<Int> y, view<Int const> a, Index add, Index add_per_row, Index divide = 1) const {
     for (Index i = 0; i < y.rows; ++i) {
       for (Index j = 0; j < y.cols; ++j) {
         Index const chosen = a.data ? a(i, j) : j;
-        y(i, j) = static_cast<Int>(chosen < 0 ? -1 : chosen + add + i * add_per_row);
+        y(i, j) = static_cast<Int>(chosen < 0 ? -1 : chosen / divide + add + i * add_per_row);
       }
     }
   }

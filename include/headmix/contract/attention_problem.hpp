@@ -27,12 +27,13 @@ struct query_row {
 struct chosen_rows {
   Int const* slots = nullptr;
   Int const* offsets = nullptr;  ///< sequences * heads + 1 numbers
+  Index per_token = 1;           ///< slots of a token in a list, at most
   bool given = false;            ///< false: every head has every row
 
   constexpr chosen_rows() = default;
   /// Tokens choose heads. Both pointers are null while scratch bytes are computed, before the lists have memory.
-  HEADMIX_HD constexpr chosen_rows(Int const* all_slots, Int const* begins)
-      : slots(all_slots), offsets(begins), given(true) {}
+  HEADMIX_HD constexpr chosen_rows(Int const* all_slots, Int const* begins, Index most_per_token = 1)
+      : slots(all_slots), offsets(begins), per_token(most_per_token), given(true) {}
 };
 
 /// Extents of an attention problem: lists of query rows; a list has rows of one sequence, of heads with the same keys.

@@ -80,9 +80,9 @@ struct backend {
   /// y = 0, then y_{i, index_ik} += a_ik where the index is not -1: y [R, C], a and index [R, K].
   template <class T>
   void scatter_cols(view<T> y, view<T const> a, view<Int const> index);
-  /// y_ij = a_ij + add + i add_per_row, and -1 where a_ij is -1: y and a [R, K]. If a has no data, a_ij is j. y may be
-  /// some columns of a buffer.
-  void renumber(view<Int> y, view<Int const> a, Index add, Index add_per_row);
+  /// y_ij = a_ij / divide + add + i add_per_row, rounded down, and -1 where a_ij is -1: y and a [R, K]. If a has no
+  /// data, a_ij is j. y may be some columns of a buffer.
+  void renumber(view<Int> y, view<Int const> a, Index add, Index add_per_row, Index divide = 1);
   /// y_ij = number of times that row i of index has j: y [R, C], index [R, K].
   template <class T>
   void one_hot(view<T> y, view<Int const> index);
@@ -187,6 +187,7 @@ concept BackendPolicy = requires(B& b, view<typename B::scalar> y, view<typename
   b.gather_cols(y, a, index);
   b.scatter_cols(y, a, index);
   b.renumber(selected, index, n, n);
+  b.renumber(selected, index, n, n, n);
   b.one_hot(y, index);
   b.gather_rows(y, a, index);
   b.scatter_rows(y, a, index, flag);

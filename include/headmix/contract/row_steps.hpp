@@ -43,11 +43,12 @@ struct scatter {
   view<T const> a;
   view<Int const> index;
 };
-/// renumber(y, a, add, add_per_row)
+/// renumber(y, a, add, add_per_row, divide)
 struct renumber {
   view<Int> y;
   view<Int const> a;
   Index add, add_per_row;
+  Index divide = 1;
 };
 /// y_i = the columns of a_i, then those of b_i
 template <class T, class A, class B>

@@ -8,9 +8,9 @@
 
 namespace headmix {
 
-/// Attention heads chosen by tokens: index Int [T, K] chooses among E heads. Buffer 0 of Order lists the slots of every
-/// sequence and head, buffer 1 the offsets of these lists.
-template <Expr Order, Extent Heads>
+/// Attention heads chosen by tokens: index Int [T, K] chooses among E heads, a head at most PerToken times in a row.
+/// Buffer 0 of Order lists the slots of every sequence and head, buffer 1 the offsets of these lists.
+template <Expr Order, Extent Heads, Extent PerToken = size<1>>
 struct head_rows {};
 /// A bias that is added to the scores: B is [positions * Keys, heads], row position * Keys + s for key s of the query
 /// at this position. All sequences have the same bias.
@@ -23,6 +23,18 @@ constexpr auto rows_of_heads(Chosen index) {
   constexpr auto order = sort_by_expert<rows<Chosen>>(index);
   return head_rows<std::remove_const_t<decltype(order)>, domain<Chosen>>{};
 }
+/// Option of `attention` whose scores do not depend on the head: as rows_of_heads, with a list for each key/value head,
+/// which has the rows of all its heads in the order of tokens. Tiles of rows then have fewer tokens, which see fewer
+/// keys, and read them once for all heads.
+template <Extent KvHeads, Selection Chosen>
+constexpr auto rows_of_kv_heads(Chosen index) {
+  if constexpr (std::is_same_v<unnamed<domain<Chosen>>, unnamed<KvHeads>>) {
+    return rows_of_heads(index);
+  } else {
+    constexpr auto order = sort_by_expert<rows<Chosen>>(group_of_choice<KvHeads>(index));
+    return head_rows<std::remove_const_t<decltype(order)>, KvHeads, over<domain<Chosen>, KvHeads>>{};
+  }
+}
 /// Option of `attention`: a bias b [Keys * Keys, heads], Keys the length of the longest sequence.
 template <Extent Keys, Expr B>
 constexpr score_bias<B, Keys> bias_of_scores(B) {
@@ -33,8 +45,8 @@ namespace detail {
 
 template <class What>
 inline constexpr bool is_head_rows = false;
-template <Expr Order, Extent Heads>
-inline constexpr bool is_head_rows<head_rows<Order, Heads>> = true;
+template <Expr Order, Extent Heads, Extent PerToken>
+inline constexpr bool is_head_rows<head_rows<Order, Heads, PerToken>> = true;
 template <class What>
 inline constexpr bool is_score_bias = false;
 template <Expr B, Extent Keys>
@@ -64,9 +76,9 @@ struct are_maps {
 /// The parts of an attention and their operands, from one option of `attention`.
 template <class Heads, class What>
 struct part_for;
-template <class Heads, Expr Order, Extent Chosen>
-struct part_for<Heads, head_rows<Order, Chosen>> {
-  using parts = type_list<ops::chosen_heads<unnamed<Chosen>>>;
+template <class Heads, Expr Order, Extent Chosen, Extent PerToken>
+struct part_for<Heads, head_rows<Order, Chosen, PerToken>> {
+  using parts = type_list<ops::chosen_heads<unnamed<Chosen>, unnamed<PerToken>>>;
   using operands = type_list<Order, output<1, Order>>;
 };
 template <class Heads, Expr B, Extent Keys>
@@ -107,8 +119,8 @@ template <Expr Q, Expr K, Extent KvHeads, class Where>
 struct heads_for {
   using type = over<cols<Q>, over<cols<K>, KvHeads>>;
 };
-template <Expr Q, Expr K, Extent KvHeads, Expr Order, Extent Chosen, class... More>
-struct heads_for<Q, K, KvHeads, type_list<head_rows<Order, Chosen>, More...>> {
+template <Expr Q, Expr K, Extent KvHeads, Expr Order, Extent Chosen, Extent PerToken, class... More>
+struct heads_for<Q, K, KvHeads, type_list<head_rows<Order, Chosen, PerToken>, More...>> {
   using type = Chosen;
 };
 
@@ -147,9 +159,8 @@ concept AttentionPart = std::is_base_of_v<score_map, What> || detail::is_head_ro
 /// shape of q. Head i of a row reads key/value head i KvHeads / heads. A query that sees no key gives 0.
 ///
 /// Options, in any order:
-/// - `rows_of_heads(index)`: tokens choose heads. q [K T, d_h] has one row per slot (token, choice); only these rows
-/// are
-///   attended;
+/// - `rows_of_heads(index)`, or rows_of_kv_heads: tokens choose heads. q [K T, d_h] has one row per slot (token,
+///   choice); only these rows are attended;
 /// - `bias_of_scores<Keys>(b)`;
 /// - score maps, applied in their order and after the bias; or one `score_maps` of them.
 ///

@@ -87,14 +87,15 @@ struct probability_dropout : attention_part {
     problem.dropout = {std::get<At>(all).data, random_stream::attention_dropout, Keep::rate};
   }
 };
-/// Heads chosen by tokens; its operands are the slots and the offsets of the lists of rows.
-template <class Heads>
+/// Heads chosen by tokens, each at most PerToken times; its operands are the slots and the offsets of the lists of
+/// rows.
+template <class Heads, class PerToken = size<1>>
 struct chosen_heads : attention_part {
   static constexpr int operands = 2;
   template <int At>
   static void put(auto& problem, auto const& run, auto const& all) {
     problem.extents.heads = run.template extent<Heads>();
-    problem.extents.chosen = {std::get<At>(all).data, std::get<At + 1>(all).data};
+    problem.extents.chosen = {std::get<At>(all).data, std::get<At + 1>(all).data, run.template extent<PerToken>()};
   }
 };
 /// The bias of scores; its operand is the bias.
@@ -181,8 +182,8 @@ template <class... Parts>
 struct heads_in {
   using type = void;
 };
-template <class Heads, class... Parts>
-struct heads_in<chosen_heads<Heads>, Parts...> {
+template <class Heads, class PerToken, class... Parts>
+struct heads_in<chosen_heads<Heads, PerToken>, Parts...> {
   using type = Heads;
 };
 template <class Part, class... Parts>

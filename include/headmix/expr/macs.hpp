@@ -110,6 +110,8 @@ template <class Q, class Ones, class Chosen>
 struct chosen_rows<Q, node<ops::from_zero, node<ops::scatter_cols<domain<Chosen>>, Ones, Chosen>>> {
   using type = times<cols<Chosen>, rows<Chosen>>;
 };
+template <class Q, class Group, class Groups, class Chosen>
+struct chosen_rows<Q, node<ops::group_of_choice<Group, Groups>, Chosen>> : chosen_rows<Q, Chosen> {};
 template <class Q, class V, class E, class Rows, class Chosen, class... More>
 struct attended_rows<Q, V, node<ops::sort_by_expert<E, Rows>, Chosen>, More...> : chosen_rows<Q, Chosen> {};
 }  // namespace detail

@@ -157,6 +157,24 @@ struct flat_index : renumbering {
   }
 };
 
+/// y_ij = index_ij / Group, rounded down: the number of its group of `Group` neighbours, among Groups
+template <class Group, class Groups>
+struct group_of_choice : renumbering {
+  template <class Chosen>
+  using shape_of = shape<rows<Chosen>, cols<Chosen>>;
+  template <class>
+  using domain_of = Groups;
+  template <class Chosen>
+  using checks = type_list<equal<extent_value<times<Group, Groups>>, extent_value<headmix::domain<Chosen>>>>;
+  static void eval(auto const& run, auto y, auto index) {
+    run.backend.renumber(y, index, 0, 0, run.template extent<Group>());
+  }
+  static constexpr bool is_row_local = true;
+  static row_step::renumber in_row(auto const& run, view<Int> y, view<Int const> index) {
+    return {y, index, 0, 0, run.template extent<Group>()};
+  }
+};
+
 /// y_{i, k Count + j} = j E + index_ik, or -1 where index_ik is -1.
 template <class Count, class E>
 struct heads_of_choices : renumbering {
@@ -313,6 +331,11 @@ constexpr auto iota_cols(Like like) {
 template <Extent First, Extent E, Selection Chosen>
 constexpr auto offset_cols(Chosen index) {
   return make<ops::offset_cols<First, E>>(index);
+}
+/// Choices among E as choices of their groups of E / Groups neighbours, Int [R, K] -> Int [R, K].
+template <Extent Groups, Selection Chosen>
+constexpr auto group_of_choice(Chosen index) {
+  return make<ops::group_of_choice<over<domain<Chosen>, Groups>, Groups>>(index);
 }
 /// Choices of columns of [R, E] as choices of rows of [R * E, 1]: Int [R, K] -> Int [R, K].
 template <Selection Chosen>

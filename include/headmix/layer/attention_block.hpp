@@ -174,7 +174,17 @@ struct attention_block : token_block<Layer, Options, Width> {
   static constexpr auto v = x_v % W_v{} + when<has<value_bias>>(b_v{});                              // V = X W_v
   // clang-format on
 
-  /// softmax(scores) v, with mask, scores and dropout of the options; `where` is empty, or the rows_of_heads.
+  /// Chosen heads as an option of attend(). Rows of heads with the same keys and scores are one list; draws of dropout
+  /// are numbered by the heads of lists, so with dropout each head has its own.
+  template <Selection Chosen>
+  static constexpr auto rows_of(Chosen index) {
+    if constexpr (scores::differ_by_head || has<option::probability_dropout>) {
+      return rows_of_heads(index);
+    } else {
+      return rows_of_kv_heads<kv_heads>(index);
+    }
+  }
+  /// softmax(scores) v, with mask, scores and dropout of the options; `where` is empty, or rows_of(index).
   template <class Scores = scores, Expr Q, class... Where>
   static constexpr auto attend(Q q, Where... where) {
     using dropout = typename option_of<option::probability_dropout>::keep;

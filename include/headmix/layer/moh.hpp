@@ -84,7 +84,7 @@ struct Moh : multi_head_block<Moh<Width, HeadDim, Router, Options...>, option_se
     static constexpr auto g = split_rows<cols<index_of<Route>>>(block::on_each_rank(Route::gate));
     static constexpr auto q = block::scores::values::queries(queries(index), index);
     static constexpr auto o = block::attend(                                          // H_i = Attention(x_t W_Q^i,  (2)
-        block::template rotate_queries<size<1>>(q), rows_of_heads(index));            //   X' W_K^i, X' W_V^i)
+        block::template rotate_queries<size<1>>(q), block::rows_of(index));           //   X' W_K^i, X' W_V^i)
     static constexpr auto y = block::result(expert_linear_combine(                    // sum_i g_i H_i W_O^i         (4)
         round_to_storage(g * o), row_blocks<own_heads>(W_o{}), index));
   };
@@ -96,7 +96,7 @@ struct Moh : multi_head_block<Moh<Width, HeadDim, Router, Options...>, option_se
     static constexpr auto g = split_rows<own_heads>(scatter_cols(block::on_each_rank(Route::gate), index));
     static constexpr auto q = split_rows<own_heads>(
         block::template rotate_queries<own_heads>(block::scores::template queries<own_heads>(all_q)));
-    static constexpr auto o = block::attend(q, rows_of_heads(choices_in_place(index)));
+    static constexpr auto o = block::attend(q, block::rows_of(choices_in_place(index)));
     static constexpr auto y = block::result(merge_rows<own_heads>(round_to_storage(g * o)) % W_o{});
   };
   /// All heads in order: multi-head attention with weighted heads.

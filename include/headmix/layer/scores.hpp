@@ -249,6 +249,9 @@ struct score_options {
   /// True if maps differ between heads.
   static constexpr bool mapped_by_head = maps::by_head;
 
+  /// True if scores of equal queries and keys differ between heads.
+  static constexpr bool differ_by_head = mapped_by_head || !std::is_same_v<Bias, option::no_relative_bias>;
+
   /// Queries of all heads in order, [T, E H], and keys [S, P H].
   template <Extent Heads, Expr Q>
   static constexpr auto queries(Q q) {

@@ -22,6 +22,7 @@ struct attention_case {
   std::vector<Int> queries, keys;  ///< offsets of the sequences
   Index rows_per_token, heads, kv_heads, head_dim;
   bool chosen = false;  ///< tokens choose heads
+  Index group = 1;      ///< a token may choose a head so many times
 };
 
 /// Features of an attention case beyond the plain one.
@@ -51,8 +52,7 @@ struct attention_bench {
         q_cols((c.chosen ? 1 : c.heads) * c.head_dim),
         lse_cols(c.chosen ? 1 : c.heads),
         longest((std::max)(longest_of(c.keys), how.separate ? longest_of(c.queries) : 1)),
-        index(b, c.chosen ? distinct_choices(c.queries.back(), c.rows_per_token, c.heads) : std::vector<Int>{},
-              c.chosen ? c.queries.back() : 0, c.rows_per_token),
+        index(b, c.chosen ? choices_of(c) : std::vector<Int>{}, c.chosen ? c.queries.back() : 0, c.rows_per_token),
         slots(b, 1, rows),
         lists(b, 1, (static_cast<Index>(c.queries.size()) - 1) * c.heads + 1),
         key(b, words_of(randomness(3, 1, 2, 5)), 1, 6),
@@ -78,7 +78,8 @@ struct attention_bench {
       e.separate_positions = how.separate;
       if (how.even) e.queries.offsets = e.keys.offsets = nullptr;
       if (c.chosen) {
-        e.chosen = {device ? slots.device().data : slots.host().data, device ? lists.device().data : lists.host().data};
+        e.chosen = {device ? slots.device().data : slots.host().data, device ? lists.device().data : lists.host().data,
+                    c.group};
       }
     }
     double const scale = 1 / std::sqrt(static_cast<double>(c.head_dim));
@@ -97,9 +98,12 @@ struct attention_bench {
       dropout_host = dropout_with(key.host().data);
     }
   }
-  static attention_dropout dropout_with(Int const* words) {
-    return {words, random_stream::attention_dropout, 0.3};
+  static std::vector<Int> choices_of(attention_case const& c) {
+    auto index = distinct_choices(c.queries.back(), c.rows_per_token, c.heads * c.group);
+    for (Int& i : index) i = i < 0 ? -1 : i / static_cast<Int>(c.group);
+    return index;
   }
+  static attention_dropout dropout_with(Int const* words) { return {words, random_stream::attention_dropout, 0.3}; }
   static std::vector<Int> words_of(randomness const& r) { return {r.word, r.word + 6}; }
   static Index longest_of(std::vector<Int> const& offsets) {
     Index n = 1;
@@ -319,11 +323,12 @@ struct attention_bench {
 
 template <class Mask, class Map, class B>
 void check_attention_case(bench<B>& b, attention_case const& c, attention_variant const& how) {
-  attention_bench<B, Map>(b, c, how).template check<Mask>(message(
-      type_name<Mask>(), Map::identity ? ", " : ", mapped, ", c.queries.back(), " queries of ", c.rows_per_token,
-      " rows, ", c.keys.back(), " keys, ", c.queries.size() - 1, " sequences, ", c.heads, " heads on ", c.kv_heads,
-      " of ", c.head_dim, c.chosen ? ", chosen" : "", how.bias ? ", bias" : "", how.dropout ? ", dropout" : "",
-      how.even ? ", even" : "", how.separate ? ", separate positions" : "", how.odd ? ", some not finite" : ""));
+  attention_bench<B, Map>(b, c, how).template check<Mask>(
+      message(type_name<Mask>(), Map::identity ? ", " : ", mapped, ", c.queries.back(), " queries of ",
+              c.rows_per_token, " rows, ", c.keys.back(), " keys, ", c.queries.size() - 1, " sequences, ", c.heads,
+              " heads on ", c.kv_heads, " of ", c.head_dim, c.chosen ? ", chosen" : "", c.group > 1 ? " in groups" : "",
+              how.bias ? ", bias" : "", how.dropout ? ", dropout" : "", how.even ? ", even" : "",
+              how.separate ? ", separate positions" : "", how.odd ? ", some not finite" : ""));
 }
 /// @tparam Maps  also score maps, if the backend has them
 template <class B, class Mask, bool Maps>
@@ -342,6 +347,9 @@ void check_attention(bench<B>& b) {
   run({{0, 20}, {0, 20}, 1, 2, 2, 100});          // wide heads
   run(ragged);
   run(heads);
+  run({{0, 0, 20, 33}, {0, 0, 20, 33}, 3, 2, 2, 6, true, 3});  // heads of key/value heads
+  run({{0, 21, 42, 63}, {0, 21, 42, 63}, 4, 1, 1, 8, true, 4}, {.even = true});
+  run({{0, 20, 90}, {0, 30, 60}, 3, 2, 2, 64, true, 4}, {.separate = true});
   run(even, {.even = true});
   run(ragged, {.bias = true});
   run(heads, {.bias = true});

@@ -14,7 +14,7 @@ attention_forward<T, Map> before_memory(attention_forward<T, Map> p) {
   p.lse.data = nullptr;
   p.probabilities.data = nullptr;
   p.scores.bias.data = nullptr;
-  if (p.extents.chosen.given) p.extents.chosen = {nullptr, nullptr};
+  if (p.extents.chosen.given) p.extents.chosen = {nullptr, nullptr, p.extents.chosen.per_token};
   return p;
 }
 template <class T, class Map>
@@ -24,7 +24,7 @@ attention_backward<T, Map> before_memory(attention_backward<T, Map> p) {
   p.lse.data = nullptr;
   p.probabilities.data = nullptr;
   p.scores.bias.data = nullptr;
-  if (p.extents.chosen.given) p.extents.chosen = {nullptr, nullptr};
+  if (p.extents.chosen.given) p.extents.chosen = {nullptr, nullptr, p.extents.chosen.per_token};
   return p;
 }
 

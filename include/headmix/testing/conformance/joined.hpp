@@ -47,7 +47,7 @@ void check_each_row(bench<B>& b) {
                              row_step::concat<W, W, W>{both.device(), total.in(), gate.in()},
                              row_step::renumber{all.device(), none, 3, 0},
                              row_step::concat<Int, Int, Int>{numbers.device(), all.in(), index.in()},
-                             row_step::renumber{all.device(), index.in(), 5, experts});
+                             row_step::renumber{all.device(), index.in(), 5, experts, 2});
         });
         auto const read = [](auto& operand) { return view<double const>(operand.host()); };
         view<Int const> const chosen = index.host();
@@ -64,7 +64,7 @@ void check_each_row(bench<B>& b) {
         copy(both.host().middle_cols(1, k), read(gate));
         b.reference.renumber(numbers.host().middle_cols(0, k), none, 3, 0);
         b.reference.renumber(numbers.host().middle_cols(k, k), chosen, 0, 0);
-        b.reference.renumber(all.host(), chosen, 5, experts);
+        b.reference.renumber(all.host(), chosen, 5, experts, 2);
         p.check("p");
         taken.check("taken");
         total.check("total");

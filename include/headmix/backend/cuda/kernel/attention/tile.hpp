@@ -58,27 +58,29 @@ struct list_part {
 struct attention_tiles {
   segments tokens = {nullptr, 0, 0};
   Index per_token = 1;  ///< rows of the list, or 1; if heads are chosen, the rows of all lists
+  Index most = 1;       ///< rows of a token in a list, at most
   Index heads = 0;      ///< lists, or key/value heads, of a sequence
   Index rows = 1;       ///< of a tile
   bool last_first = false;
-  Int const* chosen = nullptr;  ///< offsets of the lists of chosen heads; no list has a token twice
+  Int const* chosen = nullptr;  ///< offsets of the lists of chosen heads
 
   attention_tiles() = default;
   /// `interleaved`: pairs of sequence and head whose tiles are interleaved, as many as the cache holds.
   attention_tiles(segments of, Index rows_of_token, Index heads_of_sequence, Index rows_of_tile, Index interleaved,
-                  bool last_comes_first, Int const* chosen_lists = nullptr, Index lists_per_kv_head = 1)
+                  bool last_comes_first, chosen_rows const& lists = {}, Index lists_per_kv_head = 1)
       : tokens(of),
         per_token(rows_of_token),
+        most(lists.given ? lists.per_token : rows_of_token),
         heads(heads_of_sequence),
         rows(rows_of_tile),
         last_first(last_comes_first),
-        chosen(chosen_lists) {
+        chosen(lists.offsets) {
     if (tokens.count == 0 || heads == 0) return;
     by_heads_ = divisor(heads);
     by_lists_ = divisor(lists_per_kv_head);
     if (tokens.offsets) return;
     Index const pairs = tokens.count * heads;
-    per_pair_ = blocks_for(tokens.rows / tokens.count * (chosen ? 1 : per_token), rows);
+    per_pair_ = blocks_for(tokens.rows / tokens.count * most, rows);
     if (per_pair_ == 0 || per_pair_ > largest_int / pairs) return;  // none, or too many to launch
     if (interleaved > pairs) interleaved = pairs;
     by_group_ = divisor(per_pair_ * interleaved);
@@ -174,7 +176,7 @@ struct attention_tiles {
           rows,
           interleaved_pairs(x.keys, 1, x.head_dim, bytes) * x.lists_per_kv_head(),
           true,
-          x.heads_are_chosen() ? x.chosen.offsets : nullptr,
+          x.chosen,
           x.lists_per_kv_head()};
 }
 /// Tiles of keys; each tile reads rows and their gradients.

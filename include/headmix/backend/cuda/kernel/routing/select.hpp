@@ -54,22 +54,23 @@ struct tree_scatter_cols {
   }
 };
 
-/// Element (i, j) is a(i, j) + add + i add_per_row, and -1 where a(i, j) is -1; if a is null, a(i, j) is j.
+/// Element (i, j) is a(i, j) / divide + add + i add_per_row, and -1 where a(i, j) is -1; if a is null, a(i, j) is j.
 struct tree_renumber {
   view<Int const> a;
-  Index add, add_per_row;
+  Index add, add_per_row, divide = 1;
 
   struct renumbered {
     Int const* data;
     Index stride, add;
+    Int divide;
     template <class P>
     HEADMIX_HD P at(Index j) const {
-      Index const chosen = data == nullptr ? j : data[j * stride];
-      return static_cast<P>(chosen < 0 ? Index{-1} : chosen + add);
+      Int const chosen = data == nullptr ? static_cast<Int>(j) : data[j * stride];
+      return static_cast<P>(chosen < 0 ? Index{-1} : chosen / divide + add);
     }
   };
   HEADMIX_HD renumbered row(Index i) const {
-    return {a.data == nullptr ? nullptr : &a(i, 0), a.col_stride, add + i * add_per_row};
+    return {a.data == nullptr ? nullptr : &a(i, 0), a.col_stride, add + i * add_per_row, static_cast<Int>(divide)};
   }
 };
 

@@ -86,7 +86,8 @@ HEADMIX_DEVICE void execute(Device& device, team members, row_step::scatter<T> c
 }
 template <class W, class Device>
 HEADMIX_DEVICE void execute(Device& device, team members, row_step::renumber const& s, Index i, bool valid) {
-  execute<W>(device, members, row_step::map<Int, tree_renumber>{s.y, {s.a, s.add, s.add_per_row}, false}, i, valid);
+  execute<W>(device, members, row_step::map<Int, tree_renumber>{s.y, {s.a, s.add, s.add_per_row, s.divide}, false}, i,
+             valid);
 }
 template <class W, class T, class A, class B, class Device>
 HEADMIX_DEVICE void execute(Device& device, team members, row_step::concat<T, A, B> const& s, Index i, bool valid) {
