@@ -219,6 +219,13 @@ class Cuda {
     check_scratch("grouped_sum", scratch, grouped_sum_scratch(y, x, w));
     cuda_kernels::grouped_sum(queue_, y, x, w, perm, offsets, slots_per_row, accumulate, scratch);
   }
+  /// SumsProductPairs.
+  void grouped_sum_pair(view<Scalar> y, std::array<view<Scalar const>, 2> const& x,
+                        std::array<view<Scalar const>, 2> const& w, view<Int const> perm, view<Int const> offsets,
+                        Index slots_per_row, bool accumulate, std::span<std::byte> scratch) {
+    check_scratch("grouped_sum_pair", scratch, grouped_sum_scratch(y, x[0], w[0]));
+    cuda_kernels::grouped_sum_pair(queue_, y, x, w, perm, offsets, slots_per_row, accumulate, scratch);
+  }
   void apply_capacity(view<Int> y, view<Int const> index, view<Int const> perm, view<Int const> offsets, Index most) {
     cuda_kernels::apply_capacity(queue_, y, index, perm, offsets, most);
   }

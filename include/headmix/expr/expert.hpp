@@ -51,6 +51,8 @@ struct sort_by_expert : operation {
 
 template <class SlotsPerRow, class E>
 struct expert_linear_combine;
+template <class SlotsPerRow, class E>
+struct expert_linear_combine_pair;
 template <class XSlots, class GSlots>
 struct expert_outer;
 
@@ -115,6 +117,44 @@ struct expert_linear_combine : operation {
   static constexpr auto vjp(auto dy, auto x, auto w, auto perm, auto offsets, auto) {
     return grads(make<expert_linear<SlotsPerRow, E>>(dy, t(w), perm, offsets),
                  make<expert_outer<size<1>, SlotsPerRow>>(x, dy, w, perm, offsets), none{}, none{});
+  }
+  /// For weights of equal extents of the same experts, as those of SwiGLU are.
+  static constexpr bool sums_pairs = true;
+  static constexpr bool is_sum(...) { return false; }
+  template <class X, class W, class X2, class W2, class... Order>
+  static constexpr bool is_sum(type_list<X, W, Order...>*, type_list<X2, W2, Order...>*) {
+    return std::is_same_v<typename X::extents, typename X2::extents> &&
+           std::is_same_v<typename W::extents, typename W2::extents>;
+  }
+  template <class X, class W, class X2, class W2, class Perm, class Offsets>
+  static constexpr auto sum_of(type_list<X, W, Perm, Offsets>, type_list<X2, W2, Perm, Offsets>) {
+    return make<expert_linear_combine_pair<SlotsPerRow, E>>(X{}, W{}, X2{}, W2{}, Perm{}, Offsets{});
+  }
+};
+
+/// The sum of expert_linear_combine of x and w, and of x_2 and w_2.
+template <class SlotsPerRow, class E>
+struct expert_linear_combine_pair : operation {
+  static constexpr bool takes_stacks = true;
+  static constexpr bool needs_scratch = true;
+  static constexpr bool accumulates = true;
+  static constexpr bool differentiable = false;
+  template <class X, class W, class X2, class W2, class Perm, class Offsets>
+  using shape_of = shape<over<rows<X>, SlotsPerRow>, cols<W>>;
+  template <class...>
+  static constexpr kind kind_of = kind::real;
+  static std::size_t scratch(auto const& run, auto y, auto x, auto w, auto, auto, auto, auto) {
+    return run.backend.grouped_sum_scratch(y, x, w);
+  }
+  static void eval(auto const& run, auto y, bool accumulate, auto x, auto w, auto x_2, auto w_2, auto perm,
+                   auto offsets) {
+    if constexpr (SumsProductPairs<std::remove_cvref_t<decltype(run.backend)>>) {
+      run.backend.grouped_sum_pair(y, {x, x_2}, {w, w_2}, perm, offsets, run.template extent<SlotsPerRow>(), accumulate,
+                                   run.scratch);
+    } else {
+      expert_linear_combine<SlotsPerRow, E>::eval(run, y, accumulate, x, w, perm, offsets);
+      expert_linear_combine<SlotsPerRow, E>::eval(run, y, true, x_2, w_2, perm, offsets);
+    }
   }
 };
 

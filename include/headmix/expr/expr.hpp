@@ -145,6 +145,9 @@ struct operation {
   static constexpr int in_place = 0;
   /// True if `eval` takes a flag and can add to its output instead of overwriting it.
   static constexpr bool accumulates = false;
+  /// True if `is_sum` says of pointers to two lists of operands whether the sum of the results is one operation, which
+  /// `sum_of` of the lists returns. Gradients are then sums of fewer terms.
+  static constexpr bool sums_pairs = false;
   /// True if the kernel needs scratch memory: `scratch(run, outputs..., operands...)` bytes.
   static constexpr bool needs_scratch = false;
   /// True if row i of the result depends only on row i of each operand, or on its only row. `in_row(run, output,

@@ -73,6 +73,13 @@ constexpr Index macs(detail::node<ops::expert_linear_combine<SlotsPerRow, E>, X,
           sizes.template extent<cols<W>>())
       .value;
 }
+/// Two such products.
+template <class SlotsPerRow, class E, Expr X, Expr W, Expr... More>
+constexpr Index macs(detail::node<ops::expert_linear_combine_pair<SlotsPerRow, E>, X, W, More...>, auto const& sizes) {
+  return (checked(2) * sizes.template extent<rows<X>>() * sizes.template extent<cols<X>>() *
+          sizes.template extent<cols<W>>())
+      .value;
+}
 /// One product of a row and a column for every slot.
 template <class XSlots, class GSlots, Expr X, Expr G, Expr... More>
 constexpr Index macs(detail::node<ops::expert_outer<XSlots, GSlots>, X, G, More...>, auto const& sizes) {

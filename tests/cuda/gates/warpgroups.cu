@@ -15,6 +15,7 @@
 // expect: grouped_gemm_warpgroups<128,true, HGMMA=8 UTMALDG=1 USETMAXREG=2 LDGSTS
 // expect: grouped_gemm_warpgroups<64,false, HGMMA=8 UTMALDG=1 USETMAXREG=2 LDGSTS
 // expect: grouped_gemm_warpgroups<64,true, HGMMA=8 UTMALDG=1 USETMAXREG=2 LDGSTS
+// expect: grouped_gemm_warpgroups<128,true,tensor_map,store_epilogue,2> HGMMA=8 UTMALDG=1 USETMAXREG=2 LDGSTS
 // expect: grouped_gemm_resident_warpgroups<false, HGMMA=8 UTMALDG=2 USETMAXREG=2 LDGSTS
 // expect: grouped_gemm_resident_warpgroups<true, HGMMA=8 UTMALDG=1 USETMAXREG=2 LDGSTS
 // expect: grouped_outer_warpgroups<true> HGMMA=8 USETMAXREG=2 LDGSTS
@@ -67,6 +68,9 @@ using products_128 = products<128, false>;
 using products_128_transposed = products<128, true>;
 using products_64 = products<64, false>;
 using products_64_transposed = products<64, true>;
+template <bool transposed>
+using pair = headmix::cuda_kernels::grouped_gemm_warpgroups<128, transposed, headmix::cuda_kernels::tensor_map,
+                                                            headmix::cuda_kernels::store_epilogue, 2>;
 template <class... A>
 using times = headmix::tree_node<float, headmix::ops::multiply, A...>;
 /// gate p_0 silu(p_1), as FeedForward has it.
@@ -97,6 +101,8 @@ HEADMIX_GATE(products_128)
 HEADMIX_GATE(products_128_transposed)
 HEADMIX_GATE(products_64)
 HEADMIX_GATE(products_64_transposed)
+HEADMIX_GATE(pair<false>)
+HEADMIX_GATE(pair<true>)
 HEADMIX_GATE(hidden)
 HEADMIX_GATE(resident<false>)
 HEADMIX_GATE(resident<true>)

@@ -296,6 +296,67 @@ struct contribution<true> {
 template <class G, int Reader>
 inline constexpr bool contributes = node_table<G>::is_active(Reader) && node_at<G, Reader>::form_of != form::output;
 
+/// True for terms of which two may be one operation, and for two that are.
+template <class T>
+inline constexpr bool may_be_paired = false;
+template <class Op, class... A>
+inline constexpr bool may_be_paired<node<Op, A...>> = Op::sums_pairs;
+template <class T, class U>
+inline constexpr bool are_pair = false;
+template <class Op, class... A, class... B>
+requires(Op::sums_pairs) inline constexpr bool are_pair<node<Op, A...>, node<Op, B...>> =
+    Op::is_sum(static_cast<type_list<A...>*>(nullptr), static_cast<type_list<B...>*>(nullptr));
+/// Done followed by the terms, in which the sum of a pair takes the place of the first of the two.
+template <class Done, class... T>
+struct terms_paired {
+  using type = Done;
+};
+template <bool Found>
+struct pair_first {
+  template <class Done, class H, class... T>
+  using type = typename terms_paired<concat<Done, type_list<H>>, T...>::type;
+};
+template <>
+struct pair_first<true> {
+  template <class H, class... T>
+  static constexpr int partner() {
+    constexpr bool is[] = {are_pair<H, T>...};
+    int at = 0;
+    while (!is[at]) ++at;
+    return at;
+  }
+  template <class Done, class... T>
+  static auto with(type_list<T...>*) -> typename terms_paired<Done, T...>::type*;
+  template <class Partner>
+  struct is_other {
+    template <class T>
+    static constexpr bool value = !std::is_same_v<T, Partner>;
+  };
+  template <class Done, class H, class... T>
+  using type =
+      list_of<decltype(pair_first::with<concat<
+                           Done, type_list<decltype(H::op::sum_of(
+                                     typename H::args{}, typename nth<partner<H, T...>(), type_list<T...>>::args{}))>>>(
+          detail::pack<filter<type_list<T...>, is_other<nth<partner<H, T...>(), type_list<T...>>>>>()))>;
+};
+template <class Done, class H, class... T>
+struct terms_paired<Done, H, T...> {
+  using type = typename pair_first<(are_pair<H, T> || ...)>::template type<Done, H, T...>;
+};
+template <bool MayBePaired>
+struct pairs_summed {
+  template <class... T>
+  using type = type_list<T...>;
+};
+template <>
+struct pairs_summed<true> {
+  template <class... T>
+  using type = typename terms_paired<type_list<>, T...>::type;
+};
+template <class... T>
+auto sum_pairs(type_list<T...>*) -> typename pairs_summed<((may_be_paired<T> ? 1 : 0) + ... + 0) >= 2>::  //
+    template type<T...>*;
+
 template <bool IsActive>
 struct terms_by {
   template <class G, int Number, int... Reader>
@@ -304,8 +365,10 @@ struct terms_by {
 template <>
 struct terms_by<true> {
   template <class G, int Number, int... Reader>
-  using type = concat<kept<node_table<G>::is_root(Number), output_gradient<node_at<G, Number>>>,
-                      typename contribution<contributes<G, Reader>>::template type<G, Reader, node_at<G, Number>>...>;
+  using type = list_of<decltype(detail::sum_pairs(
+      detail::pack<
+          concat<kept<node_table<G>::is_root(Number), output_gradient<node_at<G, Number>>>,
+                 typename contribution<contributes<G, Reader>>::template type<G, Reader, node_at<G, Number>>...>>()))>;
 };
 template <class G, int Number, class Which>
 struct terms_of_node;

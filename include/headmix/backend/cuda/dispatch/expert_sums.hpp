@@ -10,6 +10,7 @@
 // grouped_outer_plain for the rest.
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -186,6 +187,24 @@ void dense_product(Queue& queue, view<T> y, view<T const> a, view<T const> b, bo
   if (!queue.gemm(y, a, b, accumulate)) gemm<accumulator_t<T>>(queue, y, a, b, accumulate);
 }
 
+/// Memory for the products of slots: [slots, cols], at a multiple of 16 bytes of scratch memory.
+template <class T>
+[[nodiscard]] view<T> slot_parts(std::span<std::byte> scratch, Index slots, Index cols) {
+  auto const address = reinterpret_cast<std::uintptr_t>(scratch.data());
+  return {reinterpret_cast<T*>(scratch.data() + (16 - address % 16) % 16), slots, cols};
+}
+/// y_r (+)= the sum of the rows of `parts` that are slots of row r.
+template <class Queue, class T>
+void add_slots(Queue& queue, view<T> y, view<T> parts, Index slots_per_row, bool accumulate) {
+  if constexpr (Half<T>) {
+    if (y.count == 1 && rows_are_aligned(y)) {
+      slot_sum<T> const kernel{y, parts.data, static_cast<int>(slots_per_row), accumulate};
+      return queue.launch(kernel, kernel.blocks());
+    }
+  }
+  using leaf = tree_leaf<T, false, false>;
+  map<accumulator_t<T>>(queue, y, tree_group<leaf>{leaf{parts}, slots_per_row}, accumulate);
+}
 /// y_r (+)= the sum over the slots s of row r, s / slots_per_row = r, of x_s w_e, e being the expert of the slot. w,
 /// perm and offsets as in grouped_gemm.
 template <class Queue, class T>
@@ -195,31 +214,55 @@ void grouped_sum(Queue& queue, view<T> y, std::type_identity_t<view<T const>> x,
   if (y.size() == 0) return;
   if (slots_per_row == 1 && !accumulate) return grouped_gemm(queue, y, x, w, perm, offsets, 1, {});
   slot_lists const slots(perm, offsets, slots_per_row);
-  auto const address = reinterpret_cast<std::uintptr_t>(scratch.data());
-  std::byte* const aligned = scratch.data() + (16 - address % 16) % 16;
   dense_sum<T> const dense(y, x, w);
+  Index const at_once = columns_of_parts(dense.applies, y.cols);
+  view<T> const free = slot_parts<T>(scratch, x.rows, at_once);
   if constexpr (Half<T>) {
     if (dense.applies && x.count == 1 && y.count == 1 && rows_are_aligned(x)) {
-      view<T const> const z = densify(queue, dense.shape, x, slots, aligned);
+      view<T const> const z = densify(queue, dense.shape, x, slots, reinterpret_cast<std::byte*>(free.data));
       return dense_product(queue, y, z, as_one_matrix(w, true), accumulate);
     }
   }
-  Index const at_once = columns_of_parts(dense.applies, y.cols);
-  T* const free = reinterpret_cast<T*>(aligned);
   for (Index col = 0; col < y.cols; col += at_once) {
-    Index const cols = y.cols - col < at_once ? y.cols - col : at_once;
-    view<T> const parts(free, x.rows, cols), to = y.middle_cols(col, cols);
+    Index const cols = (std::min)(at_once, y.cols - col);
+    view<T> const parts(free.data, x.rows, cols);
     grouped_gemm(queue, parts, x, w.middle_cols(col, cols), perm, offsets, 1, {});
-    if constexpr (Half<T>) {
-      if (to.count == 1 && rows_are_aligned(to)) {
-        slot_sum<T> const kernel{to, parts.data, static_cast<int>(slots_per_row), accumulate};
-        queue.launch(kernel, kernel.blocks());
-        continue;
-      }
-    }
-    using leaf = tree_leaf<T, false, false>;
-    map<accumulator_t<T>>(queue, to, tree_group<leaf>{leaf{parts}, slots_per_row}, accumulate);
+    add_slots(queue, y.middle_cols(col, cols), parts, slots_per_row, accumulate);
   }
+}
+
+/// grouped_sum of x[0] and w[0], and of x[1] and w[1], together, in the scratch memory of either.
+template <class Queue, class T>
+void grouped_sum_pair(Queue& queue, view<T> y, std::array<view<T const>, 2> const& x,
+                      std::array<view<T const>, 2> const& w, view<Int const> perm, view<Int const> offsets,
+                      Index slots_per_row, bool accumulate, std::span<std::byte> scratch) {
+  if (y.size() == 0) return;
+  if constexpr (std::is_same_v<T, bfloat16> && WarpgroupQueue<Queue>) {
+    auto const all = [](auto const& aligned) { return aligned(0) && aligned(1); };
+    bool const plain = all([&](std::size_t i) { return rows_are_aligned(w[i]); });
+    bool const flipped = all([&](std::size_t i) { return rows_are_aligned(w[i].transposed()); });
+    bool const supported = slots_per_row > 1 && y.count == 1 && rows_are_aligned(y) && y.cols % 8 == 0 &&
+                           all([&](std::size_t i) { return x[i].count == 1 && rows_are_aligned(x[i]); }) &&
+                           (plain || flipped) && supports_warpgroup_gemm(queue, w[0]) &&
+                           !dense_sum<T>(y, x[0], w[0]).applies;
+    if (supported) {
+      slot_lists const slots(perm, offsets, 1);
+      Index const at_once = columns_of_parts(false, y.cols);
+      view<T> const free = slot_parts<T>(scratch, x[0].rows, at_once);
+      bool done = true;
+      for (Index col = 0; done && col < y.cols; col += at_once) {
+        Index const cols = (std::min)(at_once, y.cols - col);
+        view<T> const parts(free.data, x[0].rows, cols);
+        std::array<view<T const>, 2> const of = {w[0].middle_cols(col, cols), w[1].middle_cols(col, cols)};
+        done = plain ? grouped_gemm_pair_by_warpgroups<false>(queue, parts, x, of, slots)
+                     : grouped_gemm_pair_by_warpgroups<true>(queue, parts, x, of, slots);
+        if (done) add_slots(queue, y.middle_cols(col, cols), parts, slots_per_row, accumulate);
+      }
+      if (done) return;
+    }
+  }
+  grouped_sum(queue, y, x[0], w[0], perm, offsets, slots_per_row, accumulate, scratch);
+  grouped_sum(queue, y, x[1], w[1], perm, offsets, slots_per_row, true, scratch);
 }
 
 /// grouped_outer_tensor by warpgroups; false if they do not support the problem: the queue has none, or the matrices

@@ -206,7 +206,7 @@ bool grouped_gemm_by_warpgroups(Queue& queue, Output const& output, view<bfloat1
     };
     using map = typename Queue::tensor_map;
     auto const operands = [&]<class K>(std::type_identity<K>) {
-      return typename K::base{output, x, slots, static_cast<int>(w[0].rows), first.rows, first.cols, {}};
+      return typename K::base{output, {x}, slots, static_cast<int>(w[0].rows), first.rows, first.cols, {}};
     };
     using resident = grouped_gemm_resident_warpgroups<transposed, map, Output>;
     using deep = grouped_gemm_warpgroups<tuning::sm90a::grouped_gemm.columns, transposed, map, Output>;
@@ -224,6 +224,31 @@ bool grouped_gemm_by_warpgroups(Queue& queue, Output const& output, view<bfloat1
       }
     }
     launch(deep{operands(std::type_identity<deep>{})});
+    return true;
+  } else {
+    return false;
+  }
+}
+
+/// y_s = x[0]_s w[0]_e + x[1]_s w[1]_e for every slot s of expert e by warpgroups; false if they do not support it, as
+/// grouped_gemm_by_warpgroups, or the matrices differ in extents or strides.
+template <bool transposed, class Queue>
+bool grouped_gemm_pair_by_warpgroups(Queue& queue, view<bfloat16> y, std::array<view<bfloat16 const>, 2> const& x,
+                                     std::array<view<bfloat16 const>, 2> const& w, slot_lists const& slots) {
+  if constexpr (WarpgroupQueue<Queue>) {
+    stack_as_matrix const of[] = {stack_as_matrix(transposed ? w[0].transposed() : w[0]),
+                                  stack_as_matrix(transposed ? w[1].transposed() : w[1])};
+    if (!supports_warpgroup_gemm(queue, w[0]) || !chunks_are_counted(x[0]) || x[0].row_stride != x[1].row_stride ||
+        w[0].rows != w[1].rows || of[0].matrix.data == nullptr || of[1].matrix.data == nullptr ||
+        of[0].rows != of[1].rows || of[0].cols != of[1].cols) {
+      return false;
+    }
+    using kernel = grouped_gemm_warpgroups<tuning::sm90a::grouped_gemm.columns, transposed, typename Queue::tensor_map,
+                                           store_epilogue, 2>;
+    kernel k{typename kernel::base{
+        store_epilogue{y}, {x[0], x[1]}, slots, static_cast<int>(w[0].rows), of[0].rows, of[0].cols, {}}};
+    for (int i = 0; i < 2; ++i) k.weights[i] = queue.map_tensor(of[i].matrix, kernel::panel_rows);
+    queue.launch(k, k.blocks(queue.processors()));
     return true;
   } else {
     return false;

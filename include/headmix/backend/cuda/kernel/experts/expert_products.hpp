@@ -78,12 +78,14 @@ struct map_epilogue {
 /// each, and a third one loads both operands. bfloat16. Rows of x and of the outputs, and of the weights or their
 /// transposes, are aligned; weights have a multiple of 64 rows and equal layouts, and an int can number the chunks of
 /// x.
-template <int columns, bool transposed, class TensorMap, class Output>
+///
+/// @tparam sources  products with rows of so many matrices are summed; these have equal extents and strides
+template <int columns, bool transposed, class TensorMap, class Output, int sources = 1>
 struct expert_products {
   static constexpr int products = Output::products, product_columns = columns / products;
   static_assert(columns == 64 || columns == 128, "headmix: a tile of experts' products has 64 or 128 columns");
-  static_assert(product_columns % panel_columns == 0 && (products == 1 || !transposed),
-                "headmix: panels divide a warp's columns, and transposed weights go with one product");
+  static_assert(product_columns % panel_columns == 0 && (products == 1 || (!transposed && sources == 1)),
+                "headmix: panels divide a warp's columns, and transposed weights and sums go with one product");
   static constexpr int threads = 3 * warpgroup_threads;
   static constexpr int producer_registers = tuning::sm90a::grouped_gemm.registers.producer;
   static constexpr int consumer_registers = tuning::sm90a::grouped_gemm.registers.consumer;
@@ -100,11 +102,11 @@ struct expert_products {
   using sums = float[2][columns / 8][4];
 
   Output output;
-  view<bfloat16 const> x;
+  view<bfloat16 const> x[sources];
   slot_lists slots;
-  int inner;                     ///< rows of a weight
-  int expert_rows, expert_cols;  ///< distance from one weight to the next in a map
-  TensorMap weights[products];   ///< for tiles of `panel_rows` rows
+  int inner;                              ///< rows of a weight
+  int expert_rows, expert_cols;           ///< distance from one weight to the next in a map
+  TensorMap weights[sources * products];  ///< for tiles of `panel_rows` rows
 
   [[nodiscard]] HEADMIX_HD int column_tiles() const {
     return static_cast<int>(blocks_for(output.y.cols, product_columns));
@@ -188,13 +190,14 @@ struct expert_products {
   }
   /// Loads rows k0 .. k0 + depth - 1 and the columns from col0 on, by one thread.
   template <class Device, class Barrier>
-  HEADMIX_DEVICE void load_weights(Device& device, int to, Barrier const& full, int expert, int col0, int k0) const {
+  HEADMIX_DEVICE void load_weights(Device& device, int to, Barrier const& full, int expert, int col0, int k0,
+                                   int source = 0) const {
     constexpr int of_product = transposed ? 1 : product_columns / panel_columns;
     device.arrive_expect_tx(full, b_bytes);
     HEADMIX_UNROLL
     for (int i = 0; i < panels; ++i) {
       int const n = col0 + i % of_product * panel_columns;
-      device.tma_load(device.template shared<bfloat16>(to + i * (b_bytes / panels)), weights[i / of_product],
+      device.tma_load(device.template shared<bfloat16>(to + i * (b_bytes / panels)), weights[source + i / of_product],
                       expert * expert_rows + (transposed ? n : k0), expert * expert_cols + (transposed ? k0 : n), full);
     }
   }

@@ -145,7 +145,7 @@ struct grouped_gemm_resident_warpgroups
         row_ring::wait_empty(device, step);
         if (s == 0) publish_item(device, current, number, step, steps);
         auto const to = device.template shared<bfloat16>(row_ring::stage_of(step) * a_bytes);
-        bfloat16 const* const from = x.data + s * depth + copy::col(thread);
+        bfloat16 const* const from = x[0].data + s * depth + copy::col(thread);
         // All rows of a warpgroup, if one of them exists.
         int const end = steps == 0 ? 0 : current.tile.count > warpgroup_rows ? rows : warpgroup_rows;
         HEADMIX_NO_UNROLL
@@ -180,7 +180,7 @@ struct grouped_gemm_resident_warpgroups
   /// Publishes the item data to consumers and gathering warps.
   template <class Device>
   HEADMIX_DEVICE void publish_item(Device& device, item const& current, int number, int step, int steps) const {
-    int const thread = device.thread() % gather_threads, chunks_of_row = static_cast<int>(x.row_stride / 8);
+    int const thread = device.thread() % gather_threads, chunks_of_row = static_cast<int>(x[0].row_stride / 8);
     auto const of_item = device.template shared<int>(item_at(step));
     auto const chunks = device.template shared<int>(chunks_at);
     device.template sync_named<gather_threads>(gather_barrier);  // all threads have read the last item's data

@@ -4,7 +4,8 @@
 // expert and 64 or 128 columns, through the depth 64 columns of x at a time. The four warps of the first warpgroup
 // gather rows of x by asynchronous copies, and one of its threads loads the weights by TMA; the other two warpgroups
 // multiply, 128 slots each. Up to three further steps are in flight, those of the next tile during the stores of one.
-// For a tree over products with two stacks, a tile has 64 columns of each.
+// For a tree over products with two stacks, a tile has 64 columns of each. A sum of two products goes through the depth
+// of both.
 
 #include <algorithm>
 #include <cstdint>
@@ -23,9 +24,9 @@ HEADMIX_QUIET_BOUNDS
 namespace headmix::cuda_kernels {
 
 /// A ring of stages, each with rows of x and weights of one step of the depth.
-template <int columns, bool transposed, class TensorMap, class Output = store_epilogue>
-struct grouped_gemm_warpgroups : expert_products<columns, transposed, TensorMap, Output> {
-  using base = expert_products<columns, transposed, TensorMap, Output>;
+template <int columns, bool transposed, class TensorMap, class Output = store_epilogue, int sources = 1>
+struct grouped_gemm_warpgroups : expert_products<columns, transposed, TensorMap, Output, sources> {
+  using base = expert_products<columns, transposed, TensorMap, Output, sources>;
   using base::depth, base::rows, base::warpgroup_rows, base::mma_rows, base::product_columns, base::a_bytes,
       base::b_bytes, base::consumers, base::slots, base::x;
   using typename base::sums;
@@ -104,23 +105,24 @@ struct grouped_gemm_warpgroups : expert_products<columns, transposed, TensorMap,
     HEADMIX_NO_UNROLL
     while (current.count > 0) {
       tile const next = find_tile(device, all, number += grid_stride);  // its slots are read while this tile is loaded
-      int const steps = this->steps_of(current.expert);
+      int const steps_of_source = this->steps_of(current.expert), steps = sources * steps_of_source;
       int chunk[copy::count];  // number of the thread's 16-byte chunk of its rows of x
       HEADMIX_NO_UNROLL
       for (int s = 0; s == 0 || s < steps; ++s) {
         int const stage = ring::stage_of(step);
+        int const source = sources > 1 && s >= steps_of_source ? 1 : 0, k0 = (s - source * steps_of_source) * depth;
         ring::wait_empty(device, step);
         if (thread == 0) {
           if (steps > 0) {
             this->load_weights(device, weights_at + stage * b_bytes, ring::full(device, step), current.expert,
-                               current.col0, s * depth);
+                               current.col0, k0, source);
           } else {
             device.arrive(ring::full(device, step));
           }
         }
         if (s == 0) publish_tile(device, current, steps, stage, chunk);
         auto const to = device.template shared<bfloat16>(stage * a_bytes);
-        bfloat16 const* const from = x.data + s * depth;
+        bfloat16 const* const from = x[source].data + k0;
         HEADMIX_UNROLL
         for (int n = 0; n < copy::count; ++n) {
           // All rows of a warpgroup, if one of them exists.
@@ -145,7 +147,7 @@ struct grouped_gemm_warpgroups : expert_products<columns, transposed, TensorMap,
   template <class Device>
   HEADMIX_DEVICE void publish_tile(Device& device, tile const& current, int steps, int stage,
                                    int (&chunk)[copy::count]) const {
-    int const thread = device.thread(), chunks_of_row = static_cast<int>(x.row_stride / 8);
+    int const thread = device.thread(), chunks_of_row = static_cast<int>(x[0].row_stride / 8);
     auto const of_tile = device.template shared<int>(tile_at(stage));
     of_tile[thread] = current.slot[0];
     of_tile[warpgroup_rows + thread] = current.slot[1];
