@@ -12,7 +12,8 @@ using headmix::Int;
 /// Whose rows a list holds: all heads of all tokens, or of 32 heads 16 shared ones and `chosen` of the others.
 struct Layout {
   Index sequences, length, heads, groups, head_dim, active;
-  bool queries_by_row;  ///< rows of one head, of which a token has `heads`, as in MoA
+  bool queries_by_row;      ///< rows of one head, of which a token has `heads`, as in MoA
+  bool by_kv_head = false;  ///< a list for each key/value head, not for each head
 
   [[nodiscard]] Index tokens() const { return sequences * length; }
   [[nodiscard]] bool has_lists() const { return active < heads; }
@@ -61,19 +62,20 @@ struct Attention {
         lse(backend, rows, cols / of.head_dim),
         chosen(backend, of.tokens(), of.active),
         slots(backend, 1, of.tokens() * of.active),
-        lists(backend, 1, of.sequences * of.heads + 1) {
+        lists(backend, 1, of.sequences * (of.by_kv_head ? of.groups : of.heads) + 1) {
     scores.scale = 1 / std::sqrt(static_cast<double>(of.head_dim));
     extents.queries = extents.keys = headmix::uniform(of.sequences, of.length);
     extents.head_dim = of.head_dim;
     if (of.queries_by_row) {
       extents.rows_per_token = of.heads;
     } else {
-      extents.heads = of.heads, extents.kv_heads = of.groups;
+      extents.heads = of.by_kv_head ? of.groups : of.heads, extents.kv_heads = of.groups;
     }
     if (of.has_lists()) {
       extents.rows_per_token = of.active;
       for (int i = 0; i < 3; ++i) {
         backend.for_each(of.tokens() * of.active, choose{chosen(i).data, of.active, of.heads});
+        if (of.by_kv_head) backend.renumber(chosen(i), view<Int const>(chosen(i)), 0, 0, of.heads / of.groups);
         backend.sort_by_expert(slots(i), lists(i), view<Int const>(chosen(i)), extents.queries);
       }
     }
@@ -81,7 +83,7 @@ struct Attention {
   }
   headmix::attention_extents extents_of(int i) const {
     headmix::attention_extents e = extents;
-    if (of.has_lists()) e.chosen = {slots(i).data, lists(i).data};
+    if (of.has_lists()) e.chosen = {slots(i).data, lists(i).data, of.by_kv_head ? of.heads / of.groups : 1};
     return e;
   }
   std::span<std::byte> with(std::size_t bytes) {
@@ -123,8 +125,9 @@ void add_attention(std::vector<TimedRow>& rows, std::string const& name, Layout 
 struct Router {
   Backend backend;
   Buffers<bfloat16> x, w;
-  Buffers<float> z, p;
-  Buffers<Int> index;
+  Buffers<float> z, p, p_sum, chosen_sum;
+  Buffers<Int> index, order, begins;
+  headmix::cuda_kernels::memory scratch;
 
   Router(Index tokens, Index width, Index experts, Index k, cudaStream_t stream)
       : backend(Backend::queue_type(stream)),
@@ -132,20 +135,39 @@ struct Router {
         w(backend, width, experts, 0.05F),
         z(backend, tokens, experts),
         p(backend, tokens, experts),
-        index(backend, tokens, k) {}
+        p_sum(backend, 1, experts),
+        chosen_sum(backend, 1, experts),
+        index(backend, tokens, k),
+        order(backend, 1, tokens * k),
+        begins(backend, 1, experts + 1),
+        scratch(backend.route_scratch(problem(0))) {}
   void route(int i) { backend.route(z(i), p(i), index(i), view<bfloat16 const>(x(i)), view<bfloat16 const>(w(i))); }
+  /// As layers read it: without logits, with the sums of a balance loss and the order of the slots.
+  void route_for_layer(int i) { backend.route(problem(i), scratch.bytes()); }
+  headmix::route_problem<bfloat16> problem(int i) {
+    view<float> const unread(nullptr, z(i).rows, z(i).cols);
+    headmix::route_problem<bfloat16> r{unread, p(i), index(i)};
+    r.p_sum = p_sum(i), r.chosen_sum = chosen_sum(i);
+    r.order = order(i), r.begins = begins(i);
+    r.x = view<bfloat16 const>(x(i)), r.w = view<bfloat16 const>(w(i));
+    return r;
+  }
 };
 void add_router(std::vector<TimedRow>& rows, Index tokens, Index width, Index experts, Index k) {
   double const n = static_cast<double>(tokens), e = static_cast<double>(experts), d = static_cast<double>(width);
-  rows.push_back({{"kernel", "forward",
-                   "router, " + std::to_string(tokens) + " x " + std::to_string(width) + ", " + std::to_string(k) +
-                       " of " + std::to_string(experts)},
-                  2e-9 * n * d * e,
-                  1e-6 * (2 * n * d + 2 * d * e + 8 * n * e + 4 * n * static_cast<double>(k)),
-                  [=](cudaStream_t stream) -> Work {
-                    auto const r = std::make_shared<Router>(tokens, width, experts, k, stream);
-                    return [r](int i) { r->route(i); };
-                  }});
+  std::string const name = "router, " + std::to_string(tokens) + " x " + std::to_string(width) + ", " +
+                           std::to_string(k) + " of " + std::to_string(experts);
+  double const index_mb = 4e-6 * n * static_cast<double>(k), x_mb = 2e-6 * n * d, w_mb = 2e-6 * d * e;
+  for (bool const of_layer : {false, true}) {
+    rows.push_back({{"kernel", "forward", of_layer ? name + ", with sums and order" : name},
+                    2e-9 * n * d * e,
+                    x_mb + w_mb + (of_layer ? 4e-6 * n * e + 3 * index_mb : 8e-6 * n * e + index_mb),
+                    [=](cudaStream_t stream) -> Work {
+                      auto const r = std::make_shared<Router>(tokens, width, experts, k, stream);
+                      if (of_layer) return [r](int i) { r->route_for_layer(i); };
+                      return [r](int i) { r->route(i); };
+                    }});
+  }
 }
 
 }  // namespace
@@ -159,6 +181,8 @@ std::vector<TimedRow> bench::timed_rows() {
     for (Index const active : {24, 16}) {
       add_attention<causal>(rows, "attention, " + std::to_string(active) + " of " + at,
                             {1, length, 32, 8, 128, active, false}, all);
+      add_attention<causal>(rows, "attention, " + std::to_string(active) + " of " + at + ", by key/value head",
+                            {1, length, 32, 8, 128, active, false, true}, all);
     }
   }
   for (Index const length : {2048, 8192}) {

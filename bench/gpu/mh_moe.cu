@@ -107,6 +107,19 @@ struct Parts {
         hidden(i), constant(y(i)), constant(w_down(i)).transposed(), constant(perm(i)), constant(offsets(i)), shape::k,
         with(backend.grouped_gemm_scratch(hidden(i), constant(y(i)), constant(w_down(i)).transposed())));
   }
+  /// Of the rows, by the gradients of both products: in one kernel where there is one, or in two.
+  void row_gradient(int i, bool together) {
+    auto const transposed = [&](Index first) { return stack(i, first).transposed(); };
+    std::array const from = {constant(up(i)), constant(gate(i))}, of = {transposed(0), transposed(shape::experts)};
+    auto const scratch = with(backend.grouped_sum_scratch(y(i), from[0], of[0]));
+    if (together) {
+      backend.grouped_sum_pair(y(i), from, of, constant(perm(i)), constant(offsets(i)), shape::k, false, scratch);
+    } else {
+      for (std::size_t n : {0, 1}) {
+        backend.grouped_sum(y(i), from[n], of[n], constant(perm(i)), constant(offsets(i)), shape::k, n > 0, scratch);
+      }
+    }
+  }
   void weight_gradient(int i) {
     auto const right = constant(up(i));
     backend.grouped_outer(d_w(i), constant(x(i)), right, constant(perm(i)), constant(offsets(i)), shape::k, 1, false,
@@ -137,6 +150,9 @@ void add_parts(std::vector<TimedRow>& rows) {
       [](Parts& p, int i) { p.hidden_in_three(i); });
   add("W_down and the sum over slots", 1, slots_mb + w_mb + x_mb, [](Parts& p, int i) { p.down(i); });
   add("gradient of the hidden layer", 1, x_mb + w_mb + slots_mb, [](Parts& p, int i) { p.hidden_gradient(i); });
+  add("gradient of the rows", 2, 2 * slots_mb + 2 * w_mb + x_mb, [](Parts& p, int i) { p.row_gradient(i, true); });
+  add("gradient of the rows as two sums", 2, 2 * slots_mb + 2 * w_mb + x_mb,
+      [](Parts& p, int i) { p.row_gradient(i, false); });
   add("gradient of W_up", 1, x_mb + slots_mb + w_mb, [](Parts& p, int i) { p.weight_gradient(i); });
 }
 template <Index E>
