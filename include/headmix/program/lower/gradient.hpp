@@ -175,17 +175,19 @@ struct adjoint {
   static constexpr bool grad = false;
 };
 
-/// The gradient by a node: none without terms; the sum itself if it is read element by element or moved, else a buffer.
+/// The gradient by a node: none without terms; the sum itself if it is read element by element, or moved and one term
+/// or terms that no kernel can add to a buffer, else a buffer.
 enum class gradient_form { none, sum, buffer };
-template <class C>
+template <class C, class Terms>
 inline constexpr bool moves_gradients = false;
-template <class C>
-requires(C::form_of == form::view) inline constexpr bool moves_gradients<C> = !C::op::gathers_gradients;
+template <class C, class... T>
+requires(C::form_of == form::view) inline constexpr bool moves_gradients<C, type_list<T...>> =
+    !C::op::gathers_gradients && (sizeof...(T) < 2 || !(AddsInPlace<T> || ...));
 template <class C, class Terms>
 using gradient_form_of =
-    std::integral_constant<gradient_form, count_of_types<Terms>::value == 0    ? gradient_form::none
-                                          : Pointwise<C> || moves_gradients<C> ? gradient_form::sum
-                                                                               : gradient_form::buffer>;
+    std::integral_constant<gradient_form, count_of_types<Terms>::value == 0           ? gradient_form::none
+                                          : Pointwise<C> || moves_gradients<C, Terms> ? gradient_form::sum
+                                                                                      : gradient_form::buffer>;
 template <class... T>
 auto add_all(type_list<T...>*) -> decltype((... + T{}));
 template <gradient_form>
