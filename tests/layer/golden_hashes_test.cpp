@@ -132,13 +132,13 @@ TEST_CASE("golden hashes: MoA") {
 }
 TEST_CASE("golden hashes: MoH") {
   check<Moh<6, 4, TwoStage<1, 3, 2>, query_bias, key_bias, value_bias, output_bias, kv_heads<2>, rope<100>,
-            sliding_window<3>, padded>>({45, 93, 10816, 1223862409298559756u});
+            sliding_window<3>, padded>>({45, 85, 10752, 1223862409298559756u});
   check<Moh<6, 4, TwoStage<0, 4, 2, scaling::paper>, qk_norm, context_dim<5>, probability_dropout<1, 4>,
             output_dropout<1, 8>>,
         true>({24, 57, 13056, 1558205180981264795u});
   check<Moh<6, 4, QueryNorm<1, 3, 2>, cosine_scores<7>, relative_position_bias<2, 3, 8>, causal>>(
-      {35, 78, 18368, 9208028959844147335u});
-  check<Moh<6, 4, QueryNorm<1, 3, 2, estimator::active>, query_bias>>({32, 57, 11200, 8227356584441532669u});
+      {35, 76, 18304, 9208028959844147335u});
+  check<Moh<6, 4, QueryNorm<1, 3, 2, estimator::active>, query_bias>>({32, 55, 11136, 8227356584441532669u});
 }
 TEST_CASE("golden hashes: multi-head attention") {
   check<MultiHead<6, 4, 2, query_bias, key_bias, value_bias, output_bias, kv_heads<2>, rope<>, causal,

@@ -161,6 +161,8 @@ struct operation {
   /// True for a view whose gradient is summed in a buffer before `vjp` passes it on; that of other views is an
   /// expression.
   static constexpr bool gathers_gradients = false;
+  /// True for a view whose row i is row i of its operand, or a part of it.
+  static constexpr bool keeps_rows = false;
   /// True if operands arrive as unevaluated trees (contract/lowered_tree.hpp) instead of views.
   static constexpr bool fuses_operands = false;
   /// Advice at the end of the message about operands that do not fit.

@@ -206,6 +206,7 @@ struct from_zero : renumbering {
 /// The first column.
 struct first_choice : operation {
   static constexpr detail::form form_of = detail::form::view;
+  static constexpr bool keeps_rows = true;
   static constexpr bool differentiable = false;
   template <class>
   static constexpr kind kind_of = kind::integer;
@@ -218,6 +219,24 @@ struct first_choice : operation {
   template <class T>
   static constexpr view<T> apply(auto const&, view<T> index) {
     return index.middle_cols(0, 1);
+  }
+};
+
+/// The columns First .. First + Count - 1.
+template <class First, class Count>
+struct slice_cols : operation {
+  static constexpr detail::form form_of = detail::form::view;
+  static constexpr bool keeps_rows = true;
+  static constexpr bool differentiable = false;
+  template <class A>
+  static constexpr kind kind_of = A::kind_of;
+  template <class A>
+  using shape_of = shape<rows<A>, Count>;
+  template <class A>
+  using checks = type_list<at_most<extent_value<plus<First, Count>>, cols_of<A>>>;
+  template <class T>
+  static constexpr view<T> apply(auto const& run, view<T> a) {
+    return a.middle_cols(run.template extent<First>(), run.template extent<Count>());
   }
 };
 
@@ -239,9 +258,7 @@ struct concat_cols : operation {
   static constexpr auto vjp(auto dy, auto a, auto b, auto) {
     using A = decltype(a);
     using B = decltype(b);
-    using all = plus<cols<A>, cols<B>>;
-    return grads(make<gather_cols>(dy, make<iota_cols<size<0>, cols<A>, all>>(a)),
-                 make<gather_cols>(dy, make<iota_cols<cols<A>, cols<B>, all>>(a)));
+    return grads(make<slice_cols<size<0>, cols<A>>>(dy), make<slice_cols<cols<A>, cols<B>>>(dy));
   }
 };
 

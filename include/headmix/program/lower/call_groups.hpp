@@ -199,6 +199,15 @@ auto calls_in_order(std::index_sequence<Group...>) -> type_list<group_of_calls<O
 template <class Backend>
 inline constexpr bool groups_calls = FusedRows<Backend> || StackedProducts<Backend>;
 
+/// By view: whether its rows are those of its source, or parts of them.
+template <class E>
+inline constexpr bool is_view_of_rows = false;
+template <class Op, class... A>
+inline constexpr bool is_view_of_rows<node<Op, A...>> = Op::keeps_rows;
+template <class... E>
+constexpr auto views_of_rows(type_list<E...>*) {
+  return std::array<bool, sizeof...(E)>{is_view_of_rows<E>...};
+}
 /// The order and the groups of the calls of a program P.
 /// @tparam Tables  the rows of the calls without groups
 template <class P, class Tables>
@@ -209,9 +218,12 @@ struct order_of_calls {
   static constexpr auto single = static_cast<std::size_t>(count_of_types<calls>::value);
   static constexpr auto roles = detail::roles_of<typename P::run>(static_cast<calls*>(nullptr));
   static constexpr auto bases = bases_of<stored>(Tables::sources);
+  static constexpr auto keep_rows =
+      rows_kept<stored>(Tables::sources, detail::views_of_rows(static_cast<derived_in<P>*>(nullptr)));
   static constexpr auto repeats = repeats_of<stored>(Tables::leaf_rows, Tables::rows, Tables::numbers, bases);
   static constexpr auto value =
-      call_ordering<single, stored>(roles, Tables::rows, Tables::numbers, bases, repeats).order(Tables::forward_calls);
+      call_ordering<single, stored>(roles, Tables::rows, Tables::numbers, bases, keep_rows, repeats)
+          .order(Tables::forward_calls);
   static constexpr std::size_t begin_of(std::size_t group) { return static_cast<std::size_t>(value.begin[group]); }
 };
 /// The calls of a program, one for each group.

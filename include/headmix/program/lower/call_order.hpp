@@ -30,15 +30,18 @@ struct call_order {
 template <std::size_t Calls, std::size_t Values>
 class call_ordering {
  public:
-  /// @param base    by value: the value in whose memory it lies, -1 for none
-  /// @param repeat  by stored value: the repetition that writes it, -1 for none
+  /// @param base        by value: the value in whose memory it lies, -1 for none
+  /// @param keeps_rows  by value: whether its rows are those of the base, or parts of them
+  /// @param repeat      by stored value: the repetition that writes it, -1 for none
   constexpr call_ordering(std::array<call_role, Calls> const& roles, std::array<call_row, Calls> const& calls,
-                          std::span<int const> numbers, std::span<int const> base, std::span<int const> repeat)
+                          std::span<int const> numbers, std::span<int const> base, std::span<bool const> keeps_rows,
+                          std::span<int const> repeat)
       : roles_(roles.data()),
         calls_(calls.data()),
         numbers_(numbers.data()),
         base_(base.data()),
-        repeat_(repeat.data()) {
+        repeat_(repeat.data()),
+        keeps_rows_(keeps_rows.data()) {
     for (int& w : writer_) w = -1;
     for (int& g : latest_) g = -1;
     for (int& c : next_) c = -1;
@@ -88,7 +91,7 @@ class call_ordering {
     int repeat = -1, after = -1;  // the stamp of the latest group that c has to come behind
     bool overwrites = false;      // what another call has read
     int const candidate = role.key < 0 ? -1 : latest_[role.key];
-    bool reshapes = false, depends = false;  // on outputs of the candidate, in another shape, or at all
+    bool reshapes = false, depends = false;  // on outputs of the candidate, in other rows, or at all
     for (int i = 0; i < n_values; ++i) {
       int const n = values[i], b = n < 0 ? -1 : base_[n];
       if (b < 0) continue;
@@ -99,7 +102,7 @@ class call_ordering {
         after = stamp > after ? stamp : after;
         if (group_[w] == candidate) {
           depends = true;
-          reshapes = reshapes || n != b;
+          reshapes = reshapes || !keeps_rows_[n];
         }
       }
     }
@@ -148,6 +151,7 @@ class call_ordering {
   call_role const* roles_;
   call_row const* calls_;
   int const *numbers_, *base_, *repeat_;
+  bool const* keeps_rows_;
   group groups_[Calls + 1] = {};
   int group_[Calls + 1] = {}, next_[Calls + 1] = {}, latest_[Calls + 1] = {};  // by call; the latest group by key
   int at_[2 * Calls + 1] = {};                                                 // the group of each stamp
@@ -167,6 +171,22 @@ constexpr auto bases_of(std::array<int, Derived> const& sources) {
     base[i] = n;
   }
   return base;
+}
+/// By value: whether it is stored, or a view of rows of the value in whose memory it lies, or of parts of them.
+/// @param by_view  by view: whether it is one of the rows of its source
+template <std::size_t Stored, std::size_t Derived>
+constexpr auto rows_kept(std::array<int, Derived> const& sources, std::array<bool, Derived> const& by_view) {
+  std::array<bool, Stored + Derived> kept = {};
+  for (std::size_t i = 0; i < kept.size(); ++i) {
+    int n = static_cast<int>(i);
+    kept[i] = true;
+    while (n >= static_cast<int>(Stored)) {
+      auto const view = static_cast<std::size_t>(n) - Stored;
+      kept[i] = kept[i] && by_view[view];
+      n = sources[view];
+    }
+  }
+  return kept;
 }
 /// By stored value: the repetition that writes it, also of its input and its leaves.
 template <std::size_t Stored, std::size_t Calls, class Leaves>
