@@ -620,6 +620,15 @@ struct slopes_and_cap : score_map {
            number<1, 5>{} * head_index{};
   }
 };
+/// A soft cap, slopes of distance and a number for each head, without a division.
+struct slopes_and_soft_cap : score_map {
+  struct slope : param<size<4>> {};
+  static constexpr auto f(auto s) {
+    return number<5>{} *
+               tanh((s - slope{} * abs(query_position{} - key_position{}) * number<1, 10>{}) * number<1, 5>{}) +
+           number<1, 5>{} * head_index{};
+  }
+};
 /// Far keys, those behind a query above all, get scores that overflow, and slopes too.
 struct far_is_more : score_map {
   static constexpr auto f(auto s) { return s * exp(number<20>{} * (key_position{} - query_position{})); }
@@ -654,6 +663,8 @@ void test_tensor_score_maps() {
   check_attention<causal, bfloat16, Device, learned>(chosen);
   check_attention<every_third, bfloat16, Device, learned>(chosen, {.no_d_q = true});
   check_attention<causal, bfloat16, Device, scores_after<far_is_more>>(grouped);
+  check_attention<causal, bfloat16, Device, scores_after<slopes_and_soft_cap>>(ragged, {.gate = true});
+  check_attention<every_third, bfloat16, Device, scores_after<slopes_and_soft_cap>>(chosen, {.odd = true});
   check_attention<causal, bfloat16, Device, learned>(grouped, {.odd = true});
   // Long enough for the rows of a tile of keys to be shared by blocks, and even.
   check_attention<full, bfloat16, Device, learned>({"long", {0, 180}, {0, 180}, 3, 1, 1, head_dim, true});

@@ -14,6 +14,12 @@ TEST_CASE("cuda, emulated: attention by warpgroups, 128 columns a head [slow]") 
   testing::test_tensor_attention<128, EmulatedSm90a>();
   testing::test_tensor_chosen_heads<128, EmulatedSm90a>();
 }
+TEST_CASE("cuda, emulated: score maps by warpgroups, 64 columns a head") {
+  testing::test_tensor_score_maps<64, EmulatedSm90a>();
+}
+TEST_CASE("cuda, emulated: score maps by warpgroups, 128 columns a head [slow]") {
+  testing::test_tensor_score_maps<128, EmulatedSm90a>();
+}
 TEST_CASE("cuda, emulated: attention by warpgroups, long rings [slow]") {
   testing::test_ring_attention<64, EmulatedSm90a>();
   testing::test_ring_attention<128, EmulatedSm90a>();

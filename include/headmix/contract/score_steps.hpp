@@ -170,6 +170,16 @@ struct score_dependence<score_step::apply<Op, From...>, Steps>
 
 }  // namespace detail
 
+namespace ops {
+struct divide;
+}  // namespace ops
+namespace detail {
+template <class Step>
+inline constexpr bool is_division = false;
+template <int... From>
+inline constexpr bool is_division<score_step::apply<ops::divide, From...>> = true;
+}  // namespace detail
+
 /// Score maps in sequence.
 /// @tparam Steps            the steps, operands first
 /// @tparam Kinds            storage kinds of the operands
@@ -183,6 +193,8 @@ struct lowered_score_map<type_list<Step...>, kind_list<Kind...>, Value, ByScore,
   static constexpr int operands = sizeof...(ByOperand);
   /// True if all steps also work on vectors of numbers.
   static constexpr bool vectorizable = (detail::score_step_facts<Step>::vectorizable && ...);
+  /// True if a step divides numbers that are not constant.
+  static constexpr bool divides = (detail::is_division<Step> || ...);
   using by_score = nth<ByScore, type_list<Step...>>;
   /// True if the derivative by the score is 1, and if it depends on the score.
   static constexpr bool shifts = std::is_same_v<by_score, score_step::number<1, 1>>,

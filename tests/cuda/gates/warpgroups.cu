@@ -4,6 +4,7 @@
 // of its gradients and of products with experts, including hidden layers: a round.
 // expect: attention_warpgroups<full,no_score_map,128, HGMMA=32 UTMALDG=4 USETMAXREG=2 LDGSTS
 // expect: attention_warpgroups<causal,no_score_map,128, HGMMA=32 UTMALDG=4 USETMAXREG=2 LDGSTS
+// expect: attention_warpgroups<causal,lowered_score_map HGMMA UTMALDG USETMAXREG=2 LDGSTS
 // expect: attention_warpgroups<full,no_score_map,64, HGMMA=24 UTMALDG=2 USETMAXREG=2 LDGSTS
 // expect: attention_query_gradient_warpgroups<full,no_score_map,128, HGMMA=24 UTMALDG=4 USETMAXREG=2 LDGSTS
 // expect: attention_query_gradient_warpgroups<causal,no_score_map,128, HGMMA=24 UTMALDG=4 USETMAXREG=2 LDGSTS
@@ -24,6 +25,7 @@
 // budget: 29.7 0 0 attention_warpgroups<full, no_score_map, 128,
 // budget: 29.7 0 0 attention_warpgroups<causal, no_score_map, 128,
 // budget: 38.0 0 0 attention_warpgroups<full, no_score_map, 64,
+// budget: 232.0 0 0.34 attention_warpgroups<causal, lowered_score_map<
 // budget: 21.1 0 0.17 attention_query_gradient_warpgroups<full, no_score_map, 128,
 // budget: 21.1 0 0.17 attention_query_gradient_warpgroups<causal, no_score_map, 128,
 // budget: 28.1 0 0.25 attention_query_gradient_warpgroups<full, no_score_map, 64,
@@ -43,6 +45,7 @@
 #include "headmix/backend/cuda/kernel/experts/grouped_outer_warpgroups.hpp"
 #include "headmix/contract/lowered_tree.hpp"
 #include "headmix/expr/pointwise.hpp"
+#include "headmix/layer/scores.hpp"
 
 template <class Mask, int width>
 using attention =
@@ -50,6 +53,19 @@ using attention =
 using attention_128 = attention<headmix::full, 128>;
 using causal_attention_128 = attention<headmix::causal, 128>;
 using attention_64 = attention<headmix::full, 64>;
+struct cap : headmix::param<headmix::size<1>> {};
+struct learned_cap : headmix::score_map {
+  static constexpr auto f(auto s) { return cap{} * tanh(s / cap{}); }
+};
+template <int width, class... M>
+using mapped = headmix::cuda_kernels::attention_warpgroups<
+    headmix::causal,
+    typename headmix::detail::lowered_scores<decltype(headmix::detail::map_score<headmix::size<8>, M...>(
+        headmix::detail::score_before{}))>::map,
+    width, headmix::cuda_kernels::tensor_map>;
+using capped_128 = mapped<128, headmix::soft_cap<30>>;
+using alibi_128 = mapped<128, headmix::alibi>;
+using learned_64 = mapped<64, headmix::alibi, learned_cap>;
 template <class Mask, int width>
 using query_gradient = headmix::cuda_kernels::attention_query_gradient_warpgroups<Mask, headmix::no_score_map, width,
                                                                                   headmix::cuda_kernels::tensor_map>;
@@ -91,6 +107,9 @@ using ring = headmix::testing::ring_product<headmix::cuda_kernels::tensor_map>;
 HEADMIX_GATE(attention_128)
 HEADMIX_GATE(causal_attention_128)
 HEADMIX_GATE(attention_64)
+HEADMIX_GATE(capped_128)
+HEADMIX_GATE(alibi_128)
+HEADMIX_GATE(learned_64)
 HEADMIX_GATE(query_gradient_128)
 HEADMIX_GATE(causal_query_gradient_128)
 HEADMIX_GATE(query_gradient_64)

@@ -3,9 +3,10 @@
 // Attention: which kernel runs, with which scratch memory. Kernels are in kernel/attention, without a queue; all
 // decisions of the host and launches are here, decisions first.
 //
-// Forward: attention_warpgroups where plain_kernel_reason is null and the queue has warpgroups, without a score map and
-// with a key; otherwise attention_tensor where plain_kernel_reason is null; attention_plain for the rest, and after the
-// others for dropout, which the device reads. With a cache: cached_attention_part, and a merge if there are few rows.
+// Forward: attention_warpgroups where plain_kernel_reason is null and the queue has warpgroups, with a key, unless
+// heads of 128 have a score map that divides; otherwise attention_tensor where plain_kernel_reason is null;
+// attention_plain for the rest, and after the others for dropout, which the device reads. With a cache:
+// cached_attention_part, and a merge if there are few rows.
 
 #include <cstddef>
 #include <cstdint>
@@ -105,14 +106,20 @@ template <class W>
   return gate;
 }
 
-/// attention_tensor by warpgroups; false if they do not support the problem: the queue has none, there is a score map,
-/// or there are no keys.
+/// True for maps whose divisions would spill registers of a consumer with heads of 128.
+template <class Map>
+inline constexpr bool spills_with_wide_heads = false;
+template <class Map>
+requires(Map::divides) inline constexpr bool spills_with_wide_heads<Map> = true;
+
+/// attention_tensor by warpgroups; false if they do not support the problem: the queue has none, there are no keys, or
+/// heads of 128 have a map that divides.
 template <AttentionMask Mask, class Queue, class Map>
 bool attention_by_warpgroups(Queue& queue, attention_forward<bfloat16, Map> const& p,
                              attention_gated<bfloat16> const& gated, row_divisors const& divisors, float scale) {
-  if constexpr (WarpgroupQueue<Queue> && Map::identity) {
+  if constexpr (WarpgroupQueue<Queue>) {
     attention_extents const& x = p.extents;
-    if (!queue.warpgroups() || x.keys.rows == 0) return false;
+    if (!queue.warpgroups() || x.keys.rows == 0 || (x.head_dim == 128 && spills_with_wide_heads<Map>)) return false;
     auto const launch = [&]<int width>(std::integral_constant<int, width>) {
       using kernel = attention_warpgroups<Mask, Map, width, typename Queue::tensor_map>;
       kernel const k{p,
@@ -125,7 +132,9 @@ bool attention_by_warpgroups(Queue& queue, attention_forward<bfloat16, Map> cons
       queue.launch(k, k.blocks());
     };
     if (x.head_dim == 64) launch(std::integral_constant<int, 64>{});
-    if (x.head_dim == 128) launch(std::integral_constant<int, 128>{});
+    if constexpr (!spills_with_wide_heads<Map>) {
+      if (x.head_dim == 128) launch(std::integral_constant<int, 128>{});
+    }
     return true;
   } else {
     return false;

@@ -48,7 +48,7 @@ struct attention_query_gradient_warpgroups {
     if (p.dropout.on()) return;  // left to the plain kernel
     block::template run<producer_registers, consumer_registers>(
         device, p.extents, tiles, divisors, map_of_k, map_of_v,
-        [&](tile_visible_range const& visible_range, int begin, int count) {
+        [&](tile_visible_range const& visible_range, int begin, int count, int) {
           consume(device, visible_range, begin, count);
         });
   }

@@ -219,7 +219,8 @@ struct attention_row_block {
   }
 
   /// The first warpgroup loads the keys, with `producer_registers` per thread; the others, with
-  /// `consumer_registers`, call consume(keys visible to all rows, first key, number of key tiles).
+  /// `consumer_registers`, call consume(keys visible to all rows, first key, number of key tiles, row
+  /// list).
   template <int producer_registers, int consumer_registers, class Device, class TensorMap, class Consume>
   static HEADMIX_DEVICE void run(Device& device, attention_extents const& x, attention_tiles const& tiles,
                                  row_divisors const& divisors, TensorMap const& of_keys, TensorMap const& of_values,
@@ -245,7 +246,7 @@ struct attention_row_block {
       ring::fill(device, of_keys, of_values, all_keys, visible_range, first, count);
     } else {
       device.template setmaxnreg_inc<consumer_registers>();
-      consume(visible_range, first, count);
+      consume(visible_range, first, count, static_cast<int>(block_tile.list));
     }
   }
 };

@@ -221,6 +221,7 @@ HEADMIX_DEVICE void map_scores(attention_scores<T, Map> const& scores, float (&s
                                Ranges row_ranges, HeadOf const& head_of, int row, int first_key, int lane,
                                Slopes&... slopes) {
   if constexpr (!Map::identity) {
+    auto const first_position = static_cast<float>(first_key + lane % 4 * 2);  // sums of whole numbers are exact
     HEADMIX_UNROLL
     for (int i = 0; i < m; ++i) {
       HEADMIX_UNROLL
@@ -232,7 +233,7 @@ HEADMIX_DEVICE void map_scores(attention_scores<T, Map> const& scores, float (&s
           HEADMIX_UNROLL
           for (int e = 0; e < 2; ++e) {
             float& s = score[i][j][2 * half + e];
-            auto const key_position = static_cast<float>(first_key + 8 * j + lane % 4 * 2 + e);
+            float const key_position = first_position + static_cast<float>(8 * j + e);
             s = map_score<Map>(of_row, s * scale, key_position, slopes[i][j][2 * half + e]...);
           }
         }
@@ -246,6 +247,7 @@ HEADMIX_DEVICE void map_scores(attention_scores<T, Map> const& scores, float (&s
 template <class T, class Map, int m, int n, class Rows>
 HEADMIX_DEVICE void map_scores_by_keys(attention_scores<T, Map> const& scores, float (&score)[m][n][4],
                                        float (&slope)[m][n][4], float scale, Rows rows, int first_key, int lane) {
+  auto const first_position = static_cast<float>(first_key + lane / 4);
   HEADMIX_UNROLL
   for (int j = 0; j < n; ++j) {
     HEADMIX_UNROLL
@@ -257,7 +259,7 @@ HEADMIX_DEVICE void map_scores_by_keys(attention_scores<T, Map> const& scores, f
         HEADMIX_UNROLL
         for (int half = 0; half < 2; ++half) {
           float& s = score[i][j][2 * half + e];
-          auto const key_position = static_cast<float>(first_key + 16 * i + 8 * half + lane / 4);
+          float const key_position = first_position + static_cast<float>(16 * i + 8 * half);
           s = map_score<Map>(of_row, s * scale, key_position, slope[i][j][2 * half + e]);
         }
       }

@@ -18,12 +18,11 @@ HEADMIX_QUIET_BOUNDS
 
 namespace headmix::cuda_kernels {
 
-/// bfloat16, heads of 64 or 128 columns, no score map, no dropout. Rows are aligned, the list satisfies is_small, and
-/// there is at least one key.
+/// bfloat16, heads of 64 or 128 columns, no dropout. Rows are aligned, the list satisfies is_small, and there is at
+/// least one key.
 template <AttentionMask Mask, class Map, int width, class TensorMap>
 struct attention_warpgroups {
-  static_assert(Map::identity && (width == 64 || width == 128),
-                "headmix: warpgroups compute attention without score maps, with heads of 64 or 128");
+  static_assert(width == 64 || width == 128, "headmix: warpgroups compute attention with heads of 64 or 128");
   static constexpr bool cooperative = true, warpgroups = true;
   using block = attention_row_block<Mask, width, sanitized_tiles::values, 128 * width * 2>;  ///< after the queries
   using ring = typename block::ring;
@@ -50,15 +49,16 @@ struct attention_warpgroups {
     if (p.dropout.on()) return;  // left to the plain kernel
     block::template run<producer_registers, consumer_registers>(
         device, p.extents, tiles, divisors, map_of_k, map_of_v,
-        [&](tile_visible_range const& visible_range, int begin, int count) {
-          consume(device, visible_range, begin, count);
+        [&](tile_visible_range const& visible_range, int begin, int count, int list) {
+          consume(device, visible_range, begin, count, list);
         });
   }
 
  private:
   /// The consumers: a warpgroup has 64 rows.
   template <class Device>
-  HEADMIX_DEVICE void consume(Device& device, tile_visible_range const& visible_range, int begin, int count) const {
+  HEADMIX_DEVICE void consume(Device& device, tile_visible_range const& visible_range, int begin, int count,
+                              int list) const {
     auto const row_ranges = block::row_ranges(device);
     auto const row_offsets = block::row_offsets(device);
     typename ring::template barriers<Device> const barriers(device);
@@ -111,8 +111,11 @@ struct attention_warpgroups {
     // than `rescale_threshold`, its sums stay relative to the older maximum: exponentials are then at most
     // 2^rescale_threshold, harmless in float and bfloat16, and if this holds for all rows of a warp no sum is rescaled.
     bool rescales = true;
+    float const unit = Map::identity ? scale : 1.f;  // converts scores in registers to the unit of exp2
+    auto const head_of = [&](int r) { return p.extents.heads_are_chosen() ? list : row_offsets.col(r) / width; };
     auto const softmax_step = [&](int tile) {
       int const first = begin + tile * keys;
+      map_scores(p.scores, score, scale, row_ranges, head_of, warp_row, first, lane);
       if (!visible_range.covers(first, first + keys)) apply_mask<Mask>(score, row_ranges, warp_row, first, lane);
       bool grows[2];
       float new_max[2];
@@ -126,14 +129,14 @@ struct attention_warpgroups {
         }
         HEADMIX_UNROLL
         for (int step = 1; step < 4; step *= 2) tile_max = std::fmax(device.shuffle_xor(tile_max, step), tile_max);
-        grows[half] = tile_max * scale > row_max[half] * scale + rescale_threshold;
+        grows[half] = tile_max * unit > row_max[half] * unit + rescale_threshold;
         new_max[half] = grows[half] ? tile_max : row_max[half];
       }
       rescales = device.ballot(grows[0] || grows[1]) != 0;
       HEADMIX_UNROLL
       for (int half = 0; half < 2; ++half) {
-        float const shift = new_max[half] == masked ? 0.f : new_max[half] * scale;
-        rescale[half] = grows[half] ? device.exp2(row_max[half] * scale - shift) : 1.f;
+        float const shift = new_max[half] == masked ? 0.f : new_max[half] * unit;
+        rescale[half] = grows[half] ? device.exp2(row_max[half] * unit - shift) : 1.f;
         row_max[half] = new_max[half];
         float sum = 0;
         HEADMIX_UNROLL
@@ -141,7 +144,7 @@ struct attention_warpgroups {
           HEADMIX_UNROLL
           for (int e = 0; e < 2; ++e) {
             float& s = score[0][j][2 * half + e];
-            s = device.exp2(s * scale - shift);
+            s = device.exp2(s * unit - shift);
             sum += s;
           }
         }
@@ -229,7 +232,7 @@ struct attention_warpgroups {
       int const r = warp_row + 8 * half + lane / 4;
       Index const of_sum = row_offsets.row(r);
       if (p.lse.data && of_sum >= 0 && lane % 4 == 0) {
-        device.store(&p.lse(of_sum, row_offsets.col(r) / width), log_of_sum(row_max[half] * scale, sum));
+        device.store(&p.lse(of_sum, row_offsets.col(r) / width), log_of_sum(row_max[half] * unit, sum));
       }
       bool const some_are_empty = device.ballot(sum == 0) != 0;
       HEADMIX_UNROLL
