@@ -118,14 +118,16 @@ struct expert_linear_combine : operation {
     return grads(make<expert_linear<SlotsPerRow, E>>(dy, t(w), perm, offsets),
                  make<expert_outer<size<1>, SlotsPerRow>>(x, dy, w, perm, offsets), none{}, none{});
   }
-  /// For weights of equal extents of the same experts, as those of SwiGLU are.
   static constexpr bool sums_pairs = true;
+  /// False: the sum of two results is not one operation.
   static constexpr bool is_sum(...) { return false; }
+  /// True for weights of equal extents of the same experts, as those of SwiGLU are.
   template <class X, class W, class X2, class W2, class... Order>
   static constexpr bool is_sum(type_list<X, W, Order...>*, type_list<X2, W2, Order...>*) {
     return std::is_same_v<typename X::extents, typename X2::extents> &&
            std::is_same_v<typename W::extents, typename W2::extents>;
   }
+  /// The sum of the results: expert_linear_combine_pair.
   template <class X, class W, class X2, class W2, class Perm, class Offsets>
   static constexpr auto sum_of(type_list<X, W, Perm, Offsets>, type_list<X2, W2, Perm, Offsets>) {
     return make<expert_linear_combine_pair<SlotsPerRow, E>>(X{}, W{}, X2{}, W2{}, Perm{}, Offsets{});
