@@ -115,7 +115,7 @@ struct Parts {
     if (together) {
       backend.grouped_sum_pair(y(i), from, of, constant(perm(i)), constant(offsets(i)), shape::k, false, scratch);
     } else {
-      for (std::size_t n : {0, 1}) {
+      for (std::size_t n = 0; n < 2; ++n) {
         backend.grouped_sum(y(i), from[n], of[n], constant(perm(i)), constant(offsets(i)), shape::k, n > 0, scratch);
       }
     }

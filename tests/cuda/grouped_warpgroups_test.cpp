@@ -22,20 +22,7 @@ TEST_CASE("cuda, emulated: grouped_gemm that warpgroups leave to warps") {
   testing::test_aligned_grouped_gemm<EmulatedSm90a>();
 }
 TEST_CASE("cuda, emulated: sums of two products with experts by warpgroups, and those that they leave to others") {
-  using backend_type = Cuda<bfloat16, EmulatedSm90a>;
-  static_assert(SumsProductPairs<backend_type>);
-  backend_type backend;
-  conformance_options const options;
-  conformance_result result;
-  detail::conformance::bench<backend_type> b(backend, options, result);
-  using detail::conformance::layout;
-  for (bool const transposed : {false, true}) {
-    detail::conformance::check_grouped(b, 150, 3, 4, 128, 136, transposed, layout::plain);
-    detail::conformance::check_grouped(b, 90, 2, 12, 64, 1032, transposed, layout::plain);  // in parts of the columns
-    detail::conformance::check_grouped(b, 40, 3, 2, 320, 64, transposed, layout::gaps);
-    detail::conformance::check_grouped(b, 33, 2, 3, 72, 40, transposed, layout::plain);
-  }
-  CHECK_MESSAGE(result.ok(), result.text());
+  testing::test_grouped_sum_pair<EmulatedSm90a>();
 }
 TEST_CASE("cuda, emulated: hidden layers of experts by warpgroups, and those that they leave to others") {
   using backend_type = Cuda<bfloat16, EmulatedSm90a>;

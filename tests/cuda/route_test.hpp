@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
 // The fused router against the composed one, on the same device. A file that includes this names the device by
-// `using test_device = ...;` at global scope.
+// `using test_device = ...;` at global scope, and for the names of tests by the macro HEADMIX_TEST_DEVICE.
 
 #include <doctest/doctest.h>
 
@@ -12,6 +12,8 @@
 #include "headmix/backend/cuda.hpp"
 
 namespace route_test {
+
+namespace {  // a program has these tests for several devices
 
 using namespace headmix;
 using headmix::testing::device_array;
@@ -102,7 +104,7 @@ struct Routed {
   }
 };
 
-TEST_CASE("a router without scratch memory that it needs is refused") {
+TEST_CASE(HEADMIX_TEST_DEVICE ": a router without scratch memory that it needs is refused") {
   Routed<bfloat16> aligned(5, 16, 8, 2), odd(5, 16, 7, 2);
   Cuda<bfloat16, test_device> backend(aligned.queue);
   auto const route = [&](Routed<bfloat16> const& r) {
@@ -170,7 +172,7 @@ void check_route(Index rows, Index width, Index experts, Index k, bool ties = fa
   CHECK(fused.first.get() == first_hot);
 }
 
-TEST_CASE("cuda: a fused router on tensor cores equals the composed one") {
+TEST_CASE(HEADMIX_TEST_DEVICE ": a fused router on tensor cores equals the composed one") {
   for (Index const experts : {8, 16, 32, 40, 64, 128}) check_route<bfloat16>(70, 72, experts, experts < 16 ? 2 : 4);
   check_route<bfloat16>(1, 200, 32, 8);
   check_route<bfloat16>(0, 64, 32, 8);
@@ -181,13 +183,13 @@ TEST_CASE("cuda: a fused router on tensor cores equals the composed one") {
   check_route<bfloat16>(33, 8, 1, 1);
   check_route<bfloat16>(70, 8, 100, 3);
 }
-TEST_CASE("cuda: a fused router of a deep product equals the composed one") {
+TEST_CASE(HEADMIX_TEST_DEVICE ": a fused router of a deep product equals the composed one") {
   for (Index const experts : {8, 16, 32, 48, 96, 128}) check_route<bfloat16>(70, 1032, experts, experts < 16 ? 2 : 4);
   check_route<bfloat16>(1, 1024, 32, 8);
   check_route<bfloat16>(0, 1024, 32, 8);
   check_route<bfloat16>(65, 1280, 12, 12);
 }
-TEST_CASE("cuda: rows of a fused router do not depend on the other rows") {
+TEST_CASE(HEADMIX_TEST_DEVICE ": rows of a fused router do not depend on the other rows") {
   for (Index const width : {72, 1088}) {
     CAPTURE(width);
     Routed<bfloat16> all(150, width, 48, 6);
@@ -209,17 +211,17 @@ TEST_CASE("cuda: rows of a fused router do not depend on the other rows") {
     }
   }
 }
-TEST_CASE("cuda: a fused router over more blocks than a warp sums up at once") {
+TEST_CASE(HEADMIX_TEST_DEVICE ": a fused router over more blocks than a warp sums up at once") {
   check_route<bfloat16>(64 * 131 + 1, 8, 8, 3);
 }
-TEST_CASE("cuda: a fused router without tensor cores equals the composed one") {
+TEST_CASE(HEADMIX_TEST_DEVICE ": a fused router without tensor cores equals the composed one") {
   check_route<float>(70, 33, 7, 3);
   check_route<double>(5, 16, 300, 5);
   check_route<bfloat16>(9, 12, 5, 5);
   check_route<float>(0, 8, 4, 2);
   check_route<bfloat16>(33, 8, 136, 1);
 }
-TEST_CASE("cuda: a fused router writes what is wanted of it") {
+TEST_CASE(HEADMIX_TEST_DEVICE ": a fused router writes what is wanted of it") {
   struct sizes {
     Index width, experts;
   };
@@ -259,7 +261,7 @@ TEST_CASE("cuda: a fused router writes what is wanted of it") {
     }
   }
 }
-TEST_CASE("cuda: of equal experts a fused router chooses the first ones") {
+TEST_CASE(HEADMIX_TEST_DEVICE ": of equal experts a fused router chooses the first ones") {
   check_route<bfloat16>(3, 64, 32, 5, true);
   check_route<float>(3, 9, 32, 5, true);
   Routed<bfloat16> r(3, 64, 32, 5);
@@ -268,7 +270,7 @@ TEST_CASE("cuda: of equal experts a fused router chooses the first ones") {
   for (std::size_t i = 0; i < 15; ++i) CHECK(r.index.get()[i] == static_cast<Int>(i % 5));
   for (std::size_t e = 0; e < 32; ++e) CHECK(r.chosen_sum.get()[e] == (e < 5 ? 3.f : 0.f));
 }
-TEST_CASE("cuda: a router passes on what is not a number, and chooses it last") {
+TEST_CASE(HEADMIX_TEST_DEVICE ": a router passes on what is not a number, and chooses it last") {
   Routed<bfloat16> r(2, 64, 16, 3);
   auto x = r.x.get();
   x[3] = bfloat16(std::numeric_limits<float>::quiet_NaN());
@@ -279,5 +281,7 @@ TEST_CASE("cuda: a router passes on what is not a number, and chooses it last") 
   for (std::size_t e = 16; e < 32; ++e) CHECK(p[e] == p[e]);
   CHECK(r.index.get()[0] == 0);  // all are equally last
 }
+
+}  // namespace
 
 }  // namespace route_test

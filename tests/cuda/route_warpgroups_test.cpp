@@ -5,4 +5,5 @@
 
 using test_device = headmix::EmulatedSm90a;
 
+#define HEADMIX_TEST_DEVICE "cuda, Hopper"
 #include "cuda/route_test.hpp"

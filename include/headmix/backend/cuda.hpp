@@ -117,14 +117,14 @@ class Cuda {
       check_scratch("route", scratch, route_scratch(r));
     if (!cuda_kernels::route_on_tensor_cores(queue_, r, scratch)) {
       auto* const free = reinterpret_cast<wide*>(scratch.data());
-      view<wide> const logits = r.z.data ? r.z : view<wide>(free, r.z.rows, r.z.cols);
+      view<wide> const logits = r.z.data ? r.z : view<wide>(free, r.x.rows, r.w.cols);
       gemm(logits, r.x, r.w, false);
       view<wide const> const z(logits.middle_cols(r.before, r.p.cols)), p(r.p);
       if (r.s.data) cuda_kernels::map<wide>(queue_, r.s, tree_leaf<wide, false, false>{z}, false);
       cuda_kernels::softmax_top_k(queue_, r.p, r.index, z);
       if (r.log_sum.data || r.squares.data) {
         view<wide> const log_sum =
-            r.log_sum.data ? r.log_sum : view<wide>(free + (r.z.data ? 0 : r.z.size()), z.rows, 1);
+            r.log_sum.data ? r.log_sum : view<wide>(free + (r.z.data ? 0 : logits.size()), z.rows, 1);
         log_sum_exp(log_sum, z);
         if (r.squares.data) cuda_kernels::sum_of_squares<wide>(queue_, r.squares, view<wide const>(log_sum));
       }
@@ -223,7 +223,7 @@ class Cuda {
   void grouped_sum_pair(view<Scalar> y, std::array<view<Scalar const>, 2> const& x,
                         std::array<view<Scalar const>, 2> const& w, view<Int const> perm, view<Int const> offsets,
                         Index slots_per_row, bool accumulate, std::span<std::byte> scratch) {
-    check_scratch("grouped_sum_pair", scratch, grouped_sum_scratch(y, x[0], w[0]));
+    for (std::size_t i = 0; i < 2; ++i) check_scratch("grouped_sum_pair", scratch, grouped_sum_scratch(y, x[i], w[i]));
     cuda_kernels::grouped_sum_pair(queue_, y, x, w, perm, offsets, slots_per_row, accumulate, scratch);
   }
   void apply_capacity(view<Int> y, view<Int const> index, view<Int const> perm, view<Int const> offsets, Index most) {

@@ -1,8 +1,8 @@
 #pragma once
 // SPDX-License-Identifier: MIT
 // The operands of an attention kernel. Multi-head, grouped-query and multi-query attention, MoA (several rows of one
-// token on one key/value head), MoH (each head has the rows that chose it) and ragged batches are one problem with
-// different lists of query rows.
+// token on one key/value head), MoH (each head, or key/value head, has the rows that chose it) and ragged batches are
+// one problem with different lists of query rows.
 
 #include "headmix/contract/position.hpp"
 #include "headmix/contract/score_steps.hpp"
@@ -41,9 +41,9 @@ struct chosen_rows {
 /// Every head has every row (`chosen` is not given): q and o are [rows_per_token * tokens, heads * head_dim], the
 /// log-sum-exp is [rows_per_token * tokens, heads], and a list has the rows of all heads of a key/value head. Heads are
 /// chosen: a row of q and o, [rows_per_token * tokens, head_dim], belongs to the head that its slot chose, the
-/// log-sum-exp is [rows_per_token * tokens, 1], and a list has the rows of one head. The rows of slots that chose
-/// nothing are in no list.
-/// k and v are [key tokens, kv_heads * head_dim]. Head h reads key/value head h * kv_heads / heads.
+/// log-sum-exp is [rows_per_token * tokens, 1], and a list has the rows of one head, which are the key/value heads
+/// where a token chooses one several times. The rows of slots that chose nothing are in no list. k and v are [key
+/// tokens, kv_heads * head_dim]. Head h reads key/value head h * kv_heads / heads.
 struct attention_extents {
   segments queries;          ///< sequences of query tokens (not rows)
   segments keys;             ///< sequences of key tokens; as many as in `queries`

@@ -79,7 +79,7 @@ concept FusedExperts = requires(B& b, view<typename B::scalar> y, std::array<vie
 };
 
 /// grouped_sum_pair(y, x, w, perm, offsets, slots_per_row, accumulate, scratch): y (+)= grouped_sum of x[0] and w[0] +
-/// grouped_sum of x[1] and w[1], which have equal extents, in the scratch memory of one. Replaces two calls.
+/// grouped_sum of x[1] and w[1], which have equal extents, with scratch memory for either. Replaces two calls.
 template <class B>
 concept SumsProductPairs = requires(B& b, view<typename B::scalar> y,
                                     std::array<view<typename B::scalar const>, 2> const& x, view<Int const> index,

@@ -152,14 +152,14 @@ struct score_step_value<P, score_step::apply<Op, From...>> {
   }
 };
 
-/// Properties of a step: whether it works on vectors, and whether it depends on the score.
+/// Properties of a step: whether it works on vectors, depends on the score, and divides.
 template <class Step>
 struct score_step_facts {
-  static constexpr bool vectorizable = true, reads_score = std::is_same_v<Step, score_step::score>;
+  static constexpr bool vectorizable = true, reads_score = std::is_same_v<Step, score_step::score>, divides = false;
 };
 template <class Op, int... From>
 struct score_step_facts<score_step::apply<Op, From...>> {
-  static constexpr bool vectorizable = Op::vectorizable;
+  static constexpr bool vectorizable = Op::vectorizable, divides = Op::divides;
 };
 
 template <class Step, class Steps>
@@ -168,16 +168,6 @@ template <class Op, int... From, class Steps>
 struct score_dependence<score_step::apply<Op, From...>, Steps>
     : std::bool_constant<(score_dependence<nth<From, Steps>, Steps>::value || ...)> {};
 
-}  // namespace detail
-
-namespace ops {
-struct divide;
-}  // namespace ops
-namespace detail {
-template <class Step>
-inline constexpr bool is_division = false;
-template <int... From>
-inline constexpr bool is_division<score_step::apply<ops::divide, From...>> = true;
 }  // namespace detail
 
 /// Score maps in sequence.
@@ -193,8 +183,8 @@ struct lowered_score_map<type_list<Step...>, kind_list<Kind...>, Value, ByScore,
   static constexpr int operands = sizeof...(ByOperand);
   /// True if all steps also work on vectors of numbers.
   static constexpr bool vectorizable = (detail::score_step_facts<Step>::vectorizable && ...);
-  /// True if a step divides numbers that are not constant.
-  static constexpr bool divides = (detail::is_division<Step> || ...);
+  /// True if a step divides.
+  static constexpr bool divides = (detail::score_step_facts<Step>::divides || ...);
   using by_score = nth<ByScore, type_list<Step...>>;
   /// True if the derivative by the score is 1, and if it depends on the score.
   static constexpr bool shifts = std::is_same_v<by_score, score_step::number<1, 1>>,

@@ -48,6 +48,10 @@ inline constexpr bool is_head_rows = false;
 template <Expr Order, Extent Heads, Extent PerToken>
 inline constexpr bool is_head_rows<head_rows<Order, Heads, PerToken>> = true;
 template <class What>
+inline constexpr bool lists_several_heads = false;
+template <Expr Order, Extent Heads, Extent PerToken>
+inline constexpr bool lists_several_heads<head_rows<Order, Heads, PerToken>> = !std::is_same_v<PerToken, size<1>>;
+template <class What>
 inline constexpr bool is_score_bias = false;
 template <Expr B, Extent Keys>
 inline constexpr bool is_score_bias<score_bias<B, Keys>> = true;
@@ -124,6 +128,29 @@ struct heads_for<Q, K, KvHeads, type_list<head_rows<Order, Chosen, PerToken>, Mo
   using type = Chosen;
 };
 
+template <class What>
+inline constexpr bool depends_on_heads = is_score_bias<What>;
+template <Extent Own, class M, class... More>
+inline constexpr bool depends_on_heads<score_maps<Own, M, More...>> =
+    depends_on_head<decltype(map_score<Own, M, More...>(score_before{}))>::value;
+template <class Heads, class M, class... More>
+constexpr bool maps_depend_on_heads(type_list<M, More...>) {
+  return depends_on_heads<score_maps<Heads, M, More...>>;
+}
+template <class>
+constexpr bool maps_depend_on_heads(type_list<>) {
+  return false;
+}
+/// False if lists have rows of several heads, and scores depend on the head.
+template <class Where, class Heads, class Maps, class... What>
+constexpr bool has_scores_of_rows() {
+  if constexpr (lists_several_heads<Where>) {
+    return !(depends_on_heads<What> || ...) && !detail::maps_depend_on_heads<Heads>(Maps{});
+  } else {
+    return true;
+  }
+}
+
 /// The parts in the order of their operands, whatever the order of the options.
 template <class Heads, class Keep, class Where, class Biases, class Lists, class Maps>
 struct attention_parts;
@@ -132,6 +159,9 @@ struct attention_parts<Heads, Keep, type_list<Where...>, type_list<Bias...>, typ
   static_assert(sizeof...(Where) <= 1 && sizeof...(Bias) <= 1 && sizeof...(List) <= (Maps::size == 0 ? 1 : 0),
                 "headmix: attention takes rows_of_heads, bias_of_scores and score_maps at most once each");
   using maps = part_for<Heads, Maps>;
+  static_assert((has_scores_of_rows<Where, Heads, Maps, List..., Bias...>() && ...),
+                "headmix: rows_of_kv_heads is for scores that do not depend on the head: with a bias, or score maps by "
+                "head, write rows_of_heads");
   using parts =
       concat<typename dropout_part<Keep>::parts, typename part_for<Heads, Where>::parts...,
              typename part_for<Heads, Bias>::parts..., typename part_for<Heads, List>::parts..., typename maps::parts>;

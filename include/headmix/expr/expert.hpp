@@ -3,6 +3,7 @@
 // Products with the weights of the chosen experts. A row with k choices has k slots, slot = row * k + choice. Rows are
 // read and written by slot number; no wide matrix is permuted in memory, and an expert without rows costs nothing.
 
+#include <algorithm>
 #include <limits>
 
 #include "headmix/contract/optional_kernels.hpp"
@@ -145,8 +146,8 @@ struct expert_linear_combine_pair : operation {
   using shape_of = shape<over<rows<X>, SlotsPerRow>, cols<W>>;
   template <class...>
   static constexpr kind kind_of = kind::real;
-  static std::size_t scratch(auto const& run, auto y, auto x, auto w, auto, auto, auto, auto) {
-    return run.backend.grouped_sum_scratch(y, x, w);
+  static std::size_t scratch(auto const& run, auto y, auto x, auto w, auto x_2, auto w_2, auto, auto) {
+    return (std::max)(run.backend.grouped_sum_scratch(y, x, w), run.backend.grouped_sum_scratch(y, x_2, w_2));
   }
   static void eval(auto const& run, auto y, bool accumulate, auto x, auto w, auto x_2, auto w_2, auto perm,
                    auto offsets) {

@@ -62,6 +62,8 @@ struct pointwise : operation {
   static constexpr bool takes_stacks = true;
   /// False if f takes single numbers only.
   static constexpr bool vectorizable = true;
+  /// True if f divides, which takes a GPU many instructions and registers.
+  static constexpr bool divides = false;
   template <class... A>
   using shape_of = typename detail::broadcast<typename A::extents...>::type;
   template <class... A>
@@ -117,6 +119,7 @@ struct multiply : pointwise {
   static constexpr auto vjp(auto dy, auto a, auto b, auto) { return grads(dy * b, dy * a); }
 };
 struct divide : pointwise {
+  static constexpr bool divides = true;
   template <class T>
   HEADMIX_HD static T f(T a, T b) {
     return a / b;
@@ -164,6 +167,7 @@ struct step : pointwise {
 };
 /// 1 / (2 a), 0 at 0: the derivative of a square root by its operand, from the root a.
 struct half_reciprocal : pointwise {
+  static constexpr bool divides = true;
   static constexpr bool vectorizable = false;
   static constexpr bool differentiable = false;
   template <class T>
@@ -211,6 +215,7 @@ struct tanh : pointwise {
   static constexpr auto vjp(auto dy, auto, auto y) { return grads(dy * (number<1>{} - y * y)); }
 };
 struct sigmoid : pointwise {
+  static constexpr bool divides = true;
   template <class T>
   HEADMIX_HD static T f(T a) {
     return logistic(a);
@@ -219,6 +224,7 @@ struct sigmoid : pointwise {
 };
 /// The derivative of silu: s (1 + a (1 - s)), s = sigmoid(a).
 struct silu_slope : pointwise {
+  static constexpr bool divides = true;
   static constexpr bool differentiable = false;
   template <class T>
   HEADMIX_HD static T f(T a) {
@@ -227,6 +233,7 @@ struct silu_slope : pointwise {
   }
 };
 struct silu : pointwise {
+  static constexpr bool divides = true;
   template <class T>
   HEADMIX_HD static T f(T a) {
     return a * logistic(a);
@@ -240,6 +247,7 @@ __attribute__((always_inline)) HEADMIX_HD inline T gelu_tanh_gate(T a) {
 }
 /// The derivative of gelu_tanh: s + a s (1 - s) 2 u', s = sigmoid(2 u).
 struct gelu_tanh_slope : pointwise {
+  static constexpr bool divides = true;
   static constexpr bool differentiable = false;
   template <class T>
   HEADMIX_HD static T f(T a) {
@@ -248,6 +256,7 @@ struct gelu_tanh_slope : pointwise {
   }
 };
 struct gelu_tanh : pointwise {
+  static constexpr bool divides = true;
   template <class T>
   HEADMIX_HD static T f(T a) {
     return a * gelu_tanh_gate(a);

@@ -232,6 +232,8 @@ struct slice_cols : operation {
   static constexpr kind kind_of = A::kind_of;
   template <class A>
   using shape_of = shape<rows<A>, Count>;
+  template <Selection Chosen>
+  using domain_of = headmix::domain<Chosen>;
   template <class A>
   using checks = type_list<at_most<extent_value<plus<First, Count>>, cols_of<A>>>;
   template <class T>

@@ -265,7 +265,7 @@ struct score_options {
   static constexpr auto keys(K k) {
     return values::template keys<P>(k);
   }
-  /// Attention with these scores; Where is empty or the rows_of_heads.
+  /// Attention with these scores; Where is empty, rows_of_heads or rows_of_kv_heads.
   template <Extent P, class ProbabilityDropout, Expr Q, Expr K, Expr V, class... Where>
   static constexpr auto attend(Q q, K k, V v, Where... where) {
     if constexpr (std::is_same_v<Bias, option::no_relative_bias>) {

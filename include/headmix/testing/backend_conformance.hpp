@@ -35,6 +35,7 @@ template <BackendPolicy B>
   need(FusedRows<B>, "each_row", "FusedRows");
   need(StackedProducts<B>, "gemm_stack", "StackedProducts");
   need(FusedExperts<B>, "grouped_gemm_map", "FusedExperts");
+  need(SumsProductPairs<B>, "grouped_sum_pair", "SumsProductPairs");
   need(MapsScores<B>, "attention with score maps", "MapsScores");
   need(StoresProbabilities<B>, "stored probabilities", "StoresProbabilities");
   need(PreparesWeights<B>, "prepared weights", "PreparesWeights");

@@ -5,4 +5,5 @@
 
 using test_device = headmix::Sm80;
 
+#define HEADMIX_TEST_DEVICE "cuda"
 #include "cuda/route_test.hpp"

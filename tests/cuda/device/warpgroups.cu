@@ -32,6 +32,10 @@ TEST_CASE("warpgroups: grouped_sum") {
   if (there_is_no_hopper()) return;
   testing::test_long_grouped_sum<Hopper>();
 }
+TEST_CASE("warpgroups: sums of two products") {
+  if (there_is_no_hopper()) return;
+  testing::test_grouped_sum_pair<Hopper>();
+}
 TEST_CASE("warpgroups: grouped_outer") {
   if (there_is_no_hopper()) return;
   testing::test_aligned_grouped_outer<Hopper>();
@@ -43,4 +47,5 @@ TEST_CASE("warpgroups: attention, 64 columns a head") {
   testing::test_tensor_chosen_heads<64, Hopper>();
   testing::test_ring_attention<64, Hopper>();
   testing::test_ring_gradient<64, Hopper>();
+  testing::test_tensor_score_maps<64, Hopper>();
 }

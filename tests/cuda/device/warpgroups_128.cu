@@ -12,4 +12,5 @@ TEST_CASE("warpgroups: attention, 128 columns a head") {
   testing::test_tensor_chosen_heads<128, Hopper>();
   testing::test_ring_attention<128, Hopper>();
   testing::test_ring_gradient<128, Hopper>();
+  testing::test_tensor_score_maps<128, Hopper>();
 }

@@ -68,6 +68,9 @@
                                     view<Int const>, Index, std::span<std::byte>);                                  \
   PREFIX template void grouped_sum(DEVICE::queue&, view<T>, view<T const>, view<T const>, view<Int const>,          \
                                    view<Int const>, Index, bool, std::span<std::byte>);                             \
+  PREFIX template void grouped_sum_pair(DEVICE::queue&, view<T>, std::array<view<T const>, 2> const&,               \
+                                        std::array<view<T const>, 2> const&, view<Int const>, view<Int const>,      \
+                                        Index, bool, std::span<std::byte>);                                         \
   PREFIX template void grouped_outer(DEVICE::queue&, view<T>, view<T const>, view<T const>, view<Int const>,        \
                                      view<Int const>, Index, Index, bool, std::span<std::byte>);                    \
   HEADMIX_CUDA_ATTENTION(PREFIX, DEVICE, T, full)                                                                   \

@@ -289,11 +289,11 @@ inline constexpr grouped_outer_tile grouped_outer{.long_side = 256,
 /// The router in clusters, which share the depth of deep products: blocks of a cluster (8 at most on every device), the
 /// depth from which on there is one, and steps in flight with up to 64 experts, 64 KiB: 2048 rows take 128 blocks, so a
 /// multiprocessor has one, whose copies alone hide the latency of memory.
-struct route_cluster {
+struct route_clusters {
   int blocks, stages;
   Index min_depth;
 };
-inline constexpr route_cluster route{.blocks = 4, .stages = 4, .min_depth = 1024};
+inline constexpr route_clusters route{.blocks = 4, .stages = 4, .min_depth = 1024};
 
 static_assert(attention.registers.fit() && query_gradient_registers.fit() && key_gradient.registers.fit() &&
                   grouped_gemm.registers.fit() && grouped_outer.registers.fit(),

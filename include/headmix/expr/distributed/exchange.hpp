@@ -252,23 +252,6 @@ struct received_ones : operation {
   }
 };
 
-/// The columns First .. First + Count - 1 of a selection.
-template <class First, class Count>
-struct some_choices : operation {
-  static constexpr detail::form form_of = detail::form::view;
-  static constexpr bool differentiable = false;
-  template <class>
-  static constexpr kind kind_of = kind::integer;
-  template <class Chosen>
-  using domain_of = headmix::domain<Chosen>;
-  template <class Chosen>
-  using shape_of = shape<rows<Chosen>, Count>;
-  template <class T>
-  static constexpr view<T> apply(auto const& run, view<T> index) {
-    return index.middle_cols(run.template extent<First>(), run.template extent<Count>());
-  }
-};
-
 }  // namespace ops
 
 namespace detail {
@@ -278,8 +261,8 @@ struct halves_of {
   using K = cols<Chosen>;
   using first_cols = halved<K>;
   using other_cols = remaining<K, first_cols>;
-  using first = applied<ops::some_choices<size<0>, first_cols>, Chosen>;
-  using others = applied<ops::some_choices<first_cols, other_cols>, Chosen>;
+  using first = applied<ops::slice_cols<size<0>, first_cols>, Chosen>;
+  using others = applied<ops::slice_cols<first_cols, other_cols>, Chosen>;
 };
 
 /// The expressions that send the slots of a selection to their experts and back.

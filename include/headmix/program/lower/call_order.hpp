@@ -173,7 +173,7 @@ constexpr auto bases_of(std::array<int, Derived> const& sources) {
   return base;
 }
 /// By value: whether it is stored, or a view of rows of the value in whose memory it lies, or of parts of them.
-/// @param by_view  by view: whether it is one of the rows of its source
+/// @param by_view  by view: whether its rows are those of its source, or parts of them
 template <std::size_t Stored, std::size_t Derived>
 constexpr auto rows_kept(std::array<int, Derived> const& sources, std::array<bool, Derived> const& by_view) {
   std::array<bool, Stored + Derived> kept = {};

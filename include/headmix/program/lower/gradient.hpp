@@ -175,19 +175,31 @@ struct adjoint {
   static constexpr bool grad = false;
 };
 
-/// The gradient by a node: none without terms; the sum itself if it is read element by element, or moved and one term
-/// or terms that no kernel can add to a buffer, else a buffer.
+/// The gradient by a node: none without terms; the sum itself if it is read element by element or moved, else a buffer.
+/// A sum that is moved is also a buffer if kernels can add its terms there and no other gradient has the same terms.
 enum class gradient_form { none, sum, buffer };
-template <class C, class Terms>
+template <class... T>
+constexpr bool add_in_place(type_list<T...>*) {
+  return sizeof...(T) > 1 && (AddsInPlace<T> || ...);
+}
+/// True if all readers of a node are kernels: gradients through others may also be those of another operand.
+template <class G, int Number, int... Which>
+constexpr bool read_by_kernels(std::integer_sequence<int, Which...>) {
+  return ((node_at<G, node_table<G>::reader_of_node(Number, Which)>::form_of == form::kernel) && ...);
+}
+template <class G, int Number, class C>
 inline constexpr bool moves_gradients = false;
-template <class C, class... T>
-requires(C::form_of == form::view) inline constexpr bool moves_gradients<C, type_list<T...>> =
-    !C::op::gathers_gradients && (sizeof...(T) < 2 || !(AddsInPlace<T> || ...));
-template <class C, class Terms>
+template <class G, int Number, class C>
+requires(C::form_of == form::view) inline constexpr bool moves_gradients<G, Number, C> =
+    !C::op::gathers_gradients &&
+    !(detail::add_in_place(static_cast<typename gradient_terms<G, Number>::type*>(nullptr)) &&
+      detail::read_by_kernels<G, Number>(std::make_integer_sequence<int, node_table<G>::readers_of_node(Number)>{}));
+template <class G, int Number, class C>
 using gradient_form_of =
-    std::integral_constant<gradient_form, count_of_types<Terms>::value == 0           ? gradient_form::none
-                                          : Pointwise<C> || moves_gradients<C, Terms> ? gradient_form::sum
-                                                                                      : gradient_form::buffer>;
+    std::integral_constant<gradient_form, count_of_types<typename gradient_terms<G, Number>::type>::value == 0
+                                              ? gradient_form::none
+                                          : Pointwise<C> || moves_gradients<G, Number, C> ? gradient_form::sum
+                                                                                          : gradient_form::buffer>;
 template <class... T>
 auto add_all(type_list<T...>*) -> decltype((... + T{}));
 template <gradient_form>
@@ -292,8 +304,7 @@ struct contribution<true> {
       static_cast<typename vjp_result<Gradients::size, count_of_types<typename C::args>::value>::  //
                   template checked<Gradients>*>(nullptr)))>;
   template <class G, int Reader, class X, class C = node_at<G, Reader>>
-  using type =
-      slots<X, C, gradients_from<G, Reader, C, gradient_form_of<C, typename gradient_terms<G, Reader>::type>::value>>;
+  using type = slots<X, C, gradients_from<G, Reader, C, gradient_form_of<G, Reader, C>::value>>;
 };
 template <class G, int Reader>
 inline constexpr bool contributes = node_table<G>::is_active(Reader) && node_at<G, Reader>::form_of != form::output;
@@ -329,17 +340,17 @@ struct pair_first<true> {
   }
   template <class Done, class... T>
   static auto with(type_list<T...>*) -> typename terms_paired<Done, T...>::type*;
-  template <class Partner>
-  struct is_other {
-    template <class T>
-    static constexpr bool value = !std::is_same_v<T, Partner>;
-  };
+  template <int Partner, int... Which, class... T>
+  static auto without(std::integer_sequence<int, Which...>, type_list<T...>*) -> concat<kept<Which != Partner, T>...>*;
+  template <class Done, class H, int Partner, class... T>
+  using with_sum = list_of<decltype(pair_first::with<
+                                    concat<Done,
+                                           type_list<decltype(H::op::sum_of(
+                                               typename H::args{}, typename nth<Partner, type_list<T...>>::args{}))>>>(
+      detail::pack<list_of<decltype(pair_first::without<Partner>(
+          std::make_integer_sequence<int, static_cast<int>(sizeof...(T))>{}, detail::pack<type_list<T...>>()))>>()))>;
   template <class Done, class H, class... T>
-  using type =
-      list_of<decltype(pair_first::with<concat<
-                           Done, type_list<decltype(H::op::sum_of(
-                                     typename H::args{}, typename nth<partner<H, T...>(), type_list<T...>>::args{}))>>>(
-          detail::pack<filter<type_list<T...>, is_other<nth<partner<H, T...>(), type_list<T...>>>>>()))>;
+  using type = with_sum<Done, H, partner<H, T...>(), T...>;
 };
 template <class Done, class H, class... T>
 struct terms_paired<Done, H, T...> {

@@ -52,7 +52,9 @@ struct attention_bench {
         q_cols((c.chosen ? 1 : c.heads) * c.head_dim),
         lse_cols(c.chosen ? 1 : c.heads),
         longest((std::max)(longest_of(c.keys), how.separate ? longest_of(c.queries) : 1)),
-        index(b, c.chosen ? choices_of(c) : std::vector<Int>{}, c.chosen ? c.queries.back() : 0, c.rows_per_token),
+        index(b,
+              c.chosen ? choices_of_groups(c.queries.back(), c.rows_per_token, c.heads, c.group) : std::vector<Int>{},
+              c.chosen ? c.queries.back() : 0, c.rows_per_token),
         slots(b, 1, rows),
         lists(b, 1, (static_cast<Index>(c.queries.size()) - 1) * c.heads + 1),
         key(b, words_of(randomness(3, 1, 2, 5)), 1, 6),
@@ -97,11 +99,6 @@ struct attention_bench {
       dropout_device = dropout_with(key.device().data);
       dropout_host = dropout_with(key.host().data);
     }
-  }
-  static std::vector<Int> choices_of(attention_case const& c) {
-    auto index = distinct_choices(c.queries.back(), c.rows_per_token, c.heads * c.group);
-    for (Int& i : index) i = i < 0 ? -1 : i / static_cast<Int>(c.group);
-    return index;
   }
   static attention_dropout dropout_with(Int const* words) { return {words, random_stream::attention_dropout, 0.3}; }
   static std::vector<Int> words_of(randomness const& r) { return {r.word, r.word + 6}; }

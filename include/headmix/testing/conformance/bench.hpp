@@ -326,6 +326,13 @@ inline std::vector<Int> distinct_choices(Index rows, Index cols, Index n) {
   return chosen;
 }
 
+/// Choices among n groups of `group`, the group of each: at most `group` of them are the same in a row.
+inline std::vector<Int> choices_of_groups(Index rows, Index cols, Index n, Index group) {
+  std::vector<Int> chosen = distinct_choices(rows, cols, n * group);
+  for (Int& i : chosen) i = i < 0 ? -1 : i / static_cast<Int>(group);
+  return chosen;
+}
+
 /// Sequences of rows, on both sides; equal lengths without offsets.
 template <class B>
 class sequences_of {

@@ -14,6 +14,7 @@ struct decoding_case {
   bool odd = false;      ///< some numbers are not finite
   /// Offsets of the rows of keys of each pass, of a context; empty: those of `chunks`.
   std::vector<std::vector<Int>> key_chunks = {};
+  Index group = 1;  ///< a token may choose a head so many times
 };
 
 /// Pages of sequences in permuted order, on both sides.
@@ -107,8 +108,9 @@ void check_cached_attention(bench<B>& b, decoding_case const& c) {
               pass_of<B> tokens(b, offsets, past), of_keys(b, key_offsets, key_past);
               Index const n = offsets.back(), new_keys = key_offsets.back(), q_rows = n * c.rows_per_token,
                           q_cols = (c.chosen ? 1 : c.heads) * c.head_dim;
-              int_operand<B> index(b, c.chosen ? distinct_choices(n, c.rows_per_token, c.heads) : std::vector<Int>{},
-                                   c.chosen ? n : 0, c.rows_per_token);
+              int_operand<B> index(
+                  b, c.chosen ? choices_of_groups(n, c.rows_per_token, c.heads, c.group) : std::vector<Int>{},
+                  c.chosen ? n : 0, c.rows_per_token);
               int_operand<B> slots(b, 1, q_rows), lists(b, 1, sequences * c.heads + 1);
               if (c.chosen)
                 b.reference.sort_by_expert(slots.host(), lists.host(), view<Int const>(index.host()), tokens.host());
@@ -126,8 +128,8 @@ void check_cached_attention(bench<B>& b, decoding_case const& c) {
               f.extents = {tokens.device(), of_keys.device(), c.rows_per_token, c.heads, c.kv_heads, c.head_dim, {}};
               expected.extents = {tokens.host(), of_keys.host(), c.rows_per_token, c.heads, c.kv_heads, c.head_dim, {}};
               if (c.chosen) {
-                f.extents.chosen = {slots.device().data, lists.device().data};
-                expected.extents.chosen = {slots.host().data, lists.host().data};
+                f.extents.chosen = {slots.device().data, lists.device().data, c.group};
+                expected.extents.chosen = {slots.host().data, lists.host().data, c.group};
               }
               f.extents.separate_positions = expected.extents.separate_positions = of_context;
               f.q = q.in(), f.k = k.in(), f.v = v.in(), f.o = o.device();
@@ -184,8 +186,9 @@ void check_decoding(bench<B>& b) {
                                         pages = {{0, at(page - 1)}, {0, 1}, {0, 1}, {0, at(page + 2)}, {0, 1}};
     run({one, 1, 1, 1, 4});
     run({none, 1, 2, 2, 4});
-    run({some, 3, 4, 2, 5});            // MoA
-    run({some, 2, 4, 2, 6, true});      // MoH
+    run({some, 3, 4, 2, 5});        // MoA
+    run({some, 2, 4, 2, 6, true});  // MoH
+    run({.chunks = some, .rows_per_token = 3, .heads = 2, .kv_heads = 2, .head_dim = 6, .chosen = true, .group = 3});
     run({pages, 1, 2, 1, 20});          // rows cross pages
     run({pages, 1, 4, 4, 8, true, 2});  // all heads are chosen
     run({some, 2, 2, 1, 5, false, 1, true});

@@ -122,24 +122,29 @@ void check_grouped(bench<B>& b, Index rows, Index choices, Index experts, Index 
         y, x, on_device, on_host, r);
     y.check("y", 2);  // the addends may be rounded, too
 
-    if constexpr (SumsProductPairs<B>) {
-      b.begin("grouped_sum_pair", text, accumulate ? ", added" : "");
-      operand<B, T> x_2(b, slots, depth, form), w_2(b, w.host().rows, w.host().cols, layout::plain, experts);
-      operand<B, T> z(b, rows, width, form);
-      view<double const> const w_2_host = transposed ? w_2.host().transposed() : w_2.host();
-      view<T const> const w_2_device = transposed ? w_2.in().transposed() : w_2.in();
-      auto const scratch = b.scratch(b.backend.grouped_sum_scratch(z.device(), x.in(), on_device));
-      b.run([&] {
-        b.backend.grouped_sum_pair(z.device(), {x.in(), x_2.in()}, {on_device, w_2_device}, r.perm.in(), r.offsets.in(),
-                                   choices, accumulate, scratch);
-      });
-      auto const add = [&](auto const& from, view<double const> of, bool adds) {
-        b.reference.grouped_sum(z.host(), view<double const>(from.host()), of, view<Int const>(r.perm.host()),
-                                view<Int const>(r.offsets.host()), choices, adds, {});
-      };
-      add(x, on_host, accumulate);
-      add(x_2, w_2_host, true);
-      z.check("y", 3);
+    for (bool const alike : {true, false}) {  // the layouts of the weights
+      if constexpr (SumsProductPairs<B>) {
+        b.begin("grouped_sum_pair", text, accumulate ? ", added" : "", alike ? "" : ", weights of two layouts");
+        bool const flips = transposed == alike;
+        operand<B, T> x_2(b, slots, depth, form), z(b, rows, width, form);
+        operand<B, T> w_2 = flips ? operand<B, T>(b, width, depth, layout::plain, experts)
+                                  : operand<B, T>(b, depth, width, layout::plain, experts);
+        view<double const> const w_2_host = flips ? w_2.host().transposed() : w_2.host();
+        view<T const> const w_2_device = flips ? w_2.in().transposed() : w_2.in();
+        auto const scratch = b.scratch((std::max)(b.backend.grouped_sum_scratch(z.device(), x.in(), on_device),
+                                                  b.backend.grouped_sum_scratch(z.device(), x_2.in(), w_2_device)));
+        b.run([&] {
+          b.backend.grouped_sum_pair(z.device(), {x.in(), x_2.in()}, {on_device, w_2_device}, r.perm.in(),
+                                     r.offsets.in(), choices, accumulate, scratch);
+        });
+        auto const add = [&](auto const& from, view<double const> of, bool adds) {
+          b.reference.grouped_sum(z.host(), view<double const>(from.host()), of, view<Int const>(r.perm.host()),
+                                  view<Int const>(r.offsets.host()), choices, adds, {});
+        };
+        add(x, on_host, accumulate);
+        add(x_2, w_2_host, true);
+        z.check("y", 3);
+      }
     }
 
     for (bool const by_row : {true, false}) {

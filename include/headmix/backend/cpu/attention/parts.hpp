@@ -32,12 +32,11 @@ class gradient_parts {
     attention_extents const& x = a.extents;
     Index const sequences = (std::max)(Index{1}, x.queries.count), heads = (checked(sequences) * x.kv_heads).value;
     Index const evenly = (checked(heads) + (wanted - 1)).value / heads - 1;  // where all heads have the same work
-    bool const chosen = a.q.cols != (checked(x.heads) * x.head_dim).value;
     if (x.queries.offsets || x.keys.offsets) {
       checked const most = (std::min)(wanted, (std::max)(Index{1}, evenly) * x.kv_heads);
       return (most * x.keys.rows * x.head_dim).value;
     }
-    return (checked(chosen ? wanted : evenly * heads) * (x.keys.rows / sequences) * x.head_dim).value;
+    return (checked(x.heads_are_chosen() ? wanted : evenly * heads) * (x.keys.rows / sequences) * x.head_dim).value;
   }
   /// Elements of memory for the copies. A single worker adds each copy at once, so all copies share memory.
   template <class T, class Map>

@@ -238,27 +238,29 @@ void grouped_sum_pair(Queue& queue, view<T> y, std::array<view<T const>, 2> cons
                       Index slots_per_row, bool accumulate, std::span<std::byte> scratch) {
   if (y.size() == 0) return;
   if constexpr (std::is_same_v<T, bfloat16> && WarpgroupQueue<Queue>) {
-    auto const all = [](auto const& aligned) { return aligned(0) && aligned(1); };
-    bool const plain = all([&](std::size_t i) { return rows_are_aligned(w[i]); });
-    bool const flipped = all([&](std::size_t i) { return rows_are_aligned(w[i].transposed()); });
-    bool const supported = slots_per_row > 1 && y.count == 1 && rows_are_aligned(y) && y.cols % 8 == 0 &&
-                           all([&](std::size_t i) { return x[i].count == 1 && rows_are_aligned(x[i]); }) &&
-                           (plain || flipped) && supports_warpgroup_gemm(queue, w[0]) &&
-                           !dense_sum<T>(y, x[0], w[0]).applies;
-    if (supported) {
+    auto const both = [](auto const& holds) { return holds(0) && holds(1); };
+    bool const plain = both([&](std::size_t i) { return rows_are_aligned(w[i]); });
+    bool const flipped = both([&](std::size_t i) { return rows_are_aligned(w[i].transposed()); });
+    bool const fits =
+        slots_per_row > 1 && y.count == 1 && rows_are_aligned(y) && (plain || flipped) && both([&](std::size_t i) {
+          return x[i].count == 1 && rows_are_aligned(x[i]) && !dense_sum<T>(y, x[i], w[i]).applies;
+        });
+    if (fits && warpgroups_sum_pair(queue, x, w, !plain)) {
       slot_lists const slots(perm, offsets, 1);
       Index const at_once = columns_of_parts(false, y.cols);
       view<T> const free = slot_parts<T>(scratch, x[0].rows, at_once);
-      bool done = true;
-      for (Index col = 0; done && col < y.cols; col += at_once) {
+      for (Index col = 0; col < y.cols; col += at_once) {
         Index const cols = (std::min)(at_once, y.cols - col);
         view<T> const parts(free.data, x[0].rows, cols);
         std::array<view<T const>, 2> const of = {w[0].middle_cols(col, cols), w[1].middle_cols(col, cols)};
-        done = plain ? grouped_gemm_pair_by_warpgroups<false>(queue, parts, x, of, slots)
-                     : grouped_gemm_pair_by_warpgroups<true>(queue, parts, x, of, slots);
-        if (done) add_slots(queue, y.middle_cols(col, cols), parts, slots_per_row, accumulate);
+        if (plain) {
+          grouped_gemm_pair<false>(queue, parts, x, of, slots);
+        } else {
+          grouped_gemm_pair<true>(queue, parts, x, of, slots);
+        }
+        add_slots(queue, y.middle_cols(col, cols), parts, slots_per_row, accumulate);
       }
-      if (done) return;
+      return;
     }
   }
   grouped_sum(queue, y, x[0], w[0], perm, offsets, slots_per_row, accumulate, scratch);

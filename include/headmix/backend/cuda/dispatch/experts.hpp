@@ -230,28 +230,30 @@ bool grouped_gemm_by_warpgroups(Queue& queue, Output const& output, view<bfloat1
   }
 }
 
-/// y_s = x[0]_s w[0]_e + x[1]_s w[1]_e for every slot s of expert e by warpgroups; false if they do not support it, as
-/// grouped_gemm_by_warpgroups, or the matrices differ in extents or strides.
+/// True if warpgroups sum the products x[0] w[0] and x[1] w[1], as grouped_gemm_by_warpgroups, with matrices of equal
+/// extents and strides. Rows of weights that fit in shared memory are left to two products, which gather them once.
+template <class Queue>
+[[nodiscard]] bool warpgroups_sum_pair(Queue const& queue, std::array<view<bfloat16 const>, 2> const& x,
+                                       std::array<view<bfloat16 const>, 2> const& w, bool transposed) {
+  stack_as_matrix const of[] = {stack_as_matrix(transposed ? w[0].transposed() : w[0]),
+                                stack_as_matrix(transposed ? w[1].transposed() : w[1])};
+  return supports_warpgroup_gemm(queue, w[0]) && chunks_are_counted(x[0]) && x[0].row_stride == x[1].row_stride &&
+         w[0].rows == w[1].rows && w[0].rows > tuning::sm90a::resident.max_steps * panel_columns &&
+         of[0].matrix.data != nullptr && of[1].matrix.data != nullptr && of[0].rows == of[1].rows &&
+         of[0].cols == of[1].cols;
+}
+/// y_s = x[0]_s w[0]_e + x[1]_s w[1]_e for every slot s of expert e; see warpgroups_sum_pair.
 template <bool transposed, class Queue>
-bool grouped_gemm_pair_by_warpgroups(Queue& queue, view<bfloat16> y, std::array<view<bfloat16 const>, 2> const& x,
-                                     std::array<view<bfloat16 const>, 2> const& w, slot_lists const& slots) {
+void grouped_gemm_pair(Queue& queue, view<bfloat16> y, std::array<view<bfloat16 const>, 2> const& x,
+                       std::array<view<bfloat16 const>, 2> const& w, slot_lists const& slots) {
   if constexpr (WarpgroupQueue<Queue>) {
-    stack_as_matrix const of[] = {stack_as_matrix(transposed ? w[0].transposed() : w[0]),
-                                  stack_as_matrix(transposed ? w[1].transposed() : w[1])};
-    if (!supports_warpgroup_gemm(queue, w[0]) || !chunks_are_counted(x[0]) || x[0].row_stride != x[1].row_stride ||
-        w[0].rows != w[1].rows || of[0].matrix.data == nullptr || of[1].matrix.data == nullptr ||
-        of[0].rows != of[1].rows || of[0].cols != of[1].cols) {
-      return false;
-    }
+    auto const stack = [&](std::size_t i) { return stack_as_matrix(transposed ? w[i].transposed() : w[i]); };
     using kernel = grouped_gemm_warpgroups<tuning::sm90a::grouped_gemm.columns, transposed, typename Queue::tensor_map,
                                            store_epilogue, 2>;
     kernel k{typename kernel::base{
-        store_epilogue{y}, {x[0], x[1]}, slots, static_cast<int>(w[0].rows), of[0].rows, of[0].cols, {}}};
-    for (int i = 0; i < 2; ++i) k.weights[i] = queue.map_tensor(of[i].matrix, kernel::panel_rows);
+        store_epilogue{y}, {x[0], x[1]}, slots, static_cast<int>(w[0].rows), stack(0).rows, stack(0).cols, {}}};
+    for (std::size_t i = 0; i < 2; ++i) k.weights[i] = queue.map_tensor(stack(i).matrix, kernel::panel_rows);
     queue.launch(k, k.blocks(queue.processors()));
-    return true;
-  } else {
-    return false;
   }
 }
 

@@ -39,10 +39,10 @@ namespace headmix::cuda_kernels {
   return depth >= tuning::sm90a::route.min_depth ? tuning::sm90a::route.blocks : 1;
 }
 /// Scratch bytes of a router: padded weights, the partial results of the blocks, and the totals of their counts;
-/// without tensor cores, log_sum, and z if it is not wanted.
+/// without tensor cores, log_sum, and z if its data is null, as it also is while a program is planned.
 template <class T>
 [[nodiscard]] std::size_t route_scratch_bytes(route_problem<T> const& r) {
-  std::size_t const values = checked_bytes(checked(r.x.rows) * (r.z.data ? 1 : 1 + r.z.cols), sizeof(accumulator_t<T>));
+  std::size_t const values = checked_bytes(checked(r.x.rows) * (r.z.data ? 1 : 1 + r.w.cols), sizeof(accumulator_t<T>));
   if constexpr (Half<T>) {
     auto const blocks = checked(route_tensor<T, 16>::blocks_of(r.x.rows)) * route_cluster(r.x.cols);
     Index const experts = r.p.cols;

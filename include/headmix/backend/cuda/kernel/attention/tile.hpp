@@ -70,7 +70,7 @@ struct attention_tiles {
                   bool last_comes_first, chosen_rows const& lists = {}, Index lists_per_kv_head = 1)
       : tokens(of),
         per_token(rows_of_token),
-        most(lists.given ? lists.per_token : rows_of_token),
+        most(lists.given && lists.per_token < rows_of_token ? lists.per_token : rows_of_token),
         heads(heads_of_sequence),
         rows(rows_of_tile),
         last_first(last_comes_first),

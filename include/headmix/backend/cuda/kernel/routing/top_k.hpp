@@ -9,6 +9,8 @@
 #include "headmix/core/scalar.hpp"
 #include "headmix/core/view.hpp"
 
+HEADMIX_QUIET_BOUNDS
+
 namespace headmix::cuda_kernels {
 
 /// An integer with the order of a value: larger numbers rank first, NaN after all numbers. Never 0.
@@ -116,3 +118,5 @@ struct top_k_kernel {
 };
 
 }  // namespace headmix::cuda_kernels
+
+HEADMIX_END_QUIET_BOUNDS
