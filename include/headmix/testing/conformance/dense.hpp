@@ -252,7 +252,7 @@ void check_choices(bench<B>& b) {
           b.run([&] { b.backend.renumber(y.device().middle_cols(k, k), index.in(), 7, cols); });
           b.reference.renumber(y.host().middle_cols(k, k), host, 7, cols);
           y.check("y");
-          begin("renumber, divided");
+          begin("renumber");
           b.run([&] { b.backend.renumber(y.device().middle_cols(0, k), none, 5, 2, 3); });
           b.reference.renumber(y.host().middle_cols(0, k), none, 5, 2, 3);
           b.run([&] { b.backend.renumber(y.device().middle_cols(k, k), index.in(), 0, 0, 2); });
