@@ -99,7 +99,8 @@ TEST_CASE("cuda: the terms of a thread are added in blocks") {
   device_array<W, test_device> p_sum(queue, 1), squares(queue, 1);
   cuda_kernels::digit_pass const pass{
       {view<Int const>(nullptr, 0, 1), 1}, {}, {}, 0, 1, 1, 32 * terms, 0, nullptr, nullptr, {}};
-  cuda_kernels::route_sums const sums{p_sum.matrix(1, 1), {}, squares.matrix(1, 1), parts.data(), parts.data(), pass};
+  cuda_kernels::route_sums const sums{
+      p_sum.matrix(1, 1), {}, {}, squares.matrix(1, 1), {parts.data(), nullptr, nullptr, parts.data()}, pass};
   queue.launch(sums, sums.blocks());
   CHECK(error(p_sum, 32 * terms) < most);
   CHECK(error(squares, 32 * terms) < most);
