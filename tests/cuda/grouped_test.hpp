@@ -458,23 +458,31 @@ void test_deep_grouped_outer() {
   check_grouped_outer<bfloat16, Device>({300, 2, 96, 192, 2, choices::random, false, 0, false, true}, true);
 }
 
+/// The findings of check(bench), for bfloat16.
+template <class Device, class Check>
+conformance_result conformance_of(Check const& check) {
+  Cuda<bfloat16, Device> backend;
+  conformance_options const options;
+  conformance_result result;
+  detail::conformance::bench<Cuda<bfloat16, Device>> b(backend, options, result);
+  check(b);
+  return result;
+}
 /// Sums of two products with experts by warpgroups, and those that they leave to others.
 template <class Device>
 void test_grouped_sum_pair() {
-  using backend_type = Cuda<bfloat16, Device>;
-  static_assert(SumsProductPairs<backend_type>);
-  backend_type backend;
-  conformance_options const options;
-  conformance_result result;
-  detail::conformance::bench<backend_type> b(backend, options, result);
+  static_assert(SumsProductPairs<Cuda<bfloat16, Device>>);
   using detail::conformance::layout;
-  for (bool const transposed : {false, true}) {
-    detail::conformance::check_grouped(b, 150, 3, 4, 320, 136, transposed, layout::plain);
-    detail::conformance::check_grouped(b, 40, 2, 12, 320, 1032, transposed, layout::plain);  // in parts of the columns
-    detail::conformance::check_grouped(b, 40, 3, 2, 384, 64, transposed, layout::gaps);
-    detail::conformance::check_grouped(b, 33, 2, 3, 128, 40, transposed, layout::plain);  // rows fit in shared memory
-    detail::conformance::check_grouped(b, 33, 2, 3, 72, 40, transposed, layout::plain);
-  }
+  auto const result = conformance_of<Device>([](auto& b) {
+    for (bool const transposed : {false, true}) {
+      detail::conformance::check_grouped(b, 150, 3, 4, 320, 136, transposed, layout::plain);
+      detail::conformance::check_grouped(b, 40, 2, 12, 320, 1032, transposed,
+                                         layout::plain);  // in parts of the columns
+      detail::conformance::check_grouped(b, 40, 3, 2, 384, 64, transposed, layout::gaps);
+      detail::conformance::check_grouped(b, 33, 2, 3, 128, 40, transposed, layout::plain);  // rows fit in shared memory
+      detail::conformance::check_grouped(b, 33, 2, 3, 72, 40, transposed, layout::plain);
+    }
+  });
   CHECK_MESSAGE(result.ok(), result.text());
 }
 

@@ -25,13 +25,9 @@ TEST_CASE("cuda, emulated: sums of two products with experts by warpgroups, and 
   testing::test_grouped_sum_pair<EmulatedSm90a>();
 }
 TEST_CASE("cuda, emulated: hidden layers of experts by warpgroups, and those that they leave to others") {
-  using backend_type = Cuda<bfloat16, EmulatedSm90a>;
-  static_assert(FusedExperts<backend_type>);
-  backend_type backend;
-  conformance_options const options;
-  conformance_result result;
-  detail::conformance::bench<backend_type> b(backend, options, result);
-  detail::conformance::check_hidden_layers(b);
+  static_assert(FusedExperts<Cuda<bfloat16, EmulatedSm90a>>);
+  auto const result =
+      testing::conformance_of<EmulatedSm90a>([](auto& b) { detail::conformance::check_hidden_layers(b); });
   CHECK(result.checks == 6 * 2 * (5 + 2));
   CHECK_MESSAGE(result.ok(), result.text());
 }

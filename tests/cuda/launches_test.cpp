@@ -15,6 +15,10 @@ using namespace headmix;
 
 namespace {
 
+struct halved_scores : score_map {
+  static constexpr auto f(auto s) { return s / number<2>{}; }
+};
+
 struct counts {
   std::size_t forward, backward, workspace;
   std::string all;  ///< a line for each launch
@@ -49,6 +53,17 @@ TEST_CASE("launches of MoA, 8 of 32 experts of 128, with kernels for warpgroups"
   CHECK(c.forward == 10);
   CHECK(c.backward == 17);
   CHECK(c.workspace == 457311040);
+  CHECK(c.all.find("route_tensor<bfloat16, 32, 4>") != std::string::npos);  // a cluster of four blocks
+}
+TEST_CASE("launches of attention with a score map: by warpgroups, unless the map divides") {
+  testing::Recorder::with_warpgroups = true;
+  auto const capped = of<MultiHead<1024, 8, 128, causal, soft_cap<30>>>(),
+             divided = of<MultiHead<1024, 8, 128, causal, halved_scores>>();
+  testing::Recorder::with_warpgroups = false;
+  CAPTURE(capped.all);
+  CAPTURE(divided.all);
+  CHECK(capped.all.find("attention_warpgroups<causal, lowered_score_map<") != std::string::npos);
+  CHECK(divided.all.find("attention_tensor<causal, lowered_score_map<") != std::string::npos);
 }
 TEST_CASE("launches of multi-head attention, 8 heads of 128") {
   auto const c = of<MultiHead<1024, 8, 128>>();

@@ -82,7 +82,7 @@ struct score_operands<H, T...> {
 
 /// The identity: scores are unchanged.
 struct no_score_map {
-  static constexpr bool identity = true;
+  static constexpr bool identity = true, divides = false;
   static constexpr int operands = 0;
   template <class T>
   using operands_of = score_operands<>;

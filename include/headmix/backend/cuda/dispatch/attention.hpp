@@ -106,20 +106,14 @@ template <class W>
   return gate;
 }
 
-/// True for maps whose divisions would spill registers of a consumer with heads of 128.
-template <class Map>
-inline constexpr bool spills_with_wide_heads = false;
-template <class Map>
-requires(Map::divides) inline constexpr bool spills_with_wide_heads<Map> = true;
-
 /// attention_tensor by warpgroups; false if they do not support the problem: the queue has none, there are no keys, or
-/// heads of 128 have a map that divides.
+/// heads of 128 have a map that divides, which would spill registers of a consumer.
 template <AttentionMask Mask, class Queue, class Map>
 bool attention_by_warpgroups(Queue& queue, attention_forward<bfloat16, Map> const& p,
                              attention_gated<bfloat16> const& gated, row_divisors const& divisors, float scale) {
   if constexpr (WarpgroupQueue<Queue>) {
     attention_extents const& x = p.extents;
-    if (!queue.warpgroups() || x.keys.rows == 0 || (x.head_dim == 128 && spills_with_wide_heads<Map>)) return false;
+    if (!queue.warpgroups() || x.keys.rows == 0 || (x.head_dim == 128 && Map::divides)) return false;
     auto const launch = [&]<int width>(std::integral_constant<int, width>) {
       using kernel = attention_warpgroups<Mask, Map, width, typename Queue::tensor_map>;
       kernel const k{p,
@@ -132,7 +126,7 @@ bool attention_by_warpgroups(Queue& queue, attention_forward<bfloat16, Map> cons
       queue.launch(k, k.blocks());
     };
     if (x.head_dim == 64) launch(std::integral_constant<int, 64>{});
-    if constexpr (!spills_with_wide_heads<Map>) {
+    if constexpr (!Map::divides) {
       if (x.head_dim == 128) launch(std::integral_constant<int, 128>{});
     }
     return true;

@@ -243,18 +243,16 @@ template <class Queue>
          of[0].cols == of[1].cols;
 }
 /// y_s = x[0]_s w[0]_e + x[1]_s w[1]_e for every slot s of expert e; see warpgroups_sum_pair.
-template <bool transposed, class Queue>
+template <bool transposed, WarpgroupQueue Queue>
 void grouped_gemm_pair(Queue& queue, view<bfloat16> y, std::array<view<bfloat16 const>, 2> const& x,
                        std::array<view<bfloat16 const>, 2> const& w, slot_lists const& slots) {
-  if constexpr (WarpgroupQueue<Queue>) {
-    auto const stack = [&](std::size_t i) { return stack_as_matrix(transposed ? w[i].transposed() : w[i]); };
-    using kernel = grouped_gemm_warpgroups<tuning::sm90a::grouped_gemm.columns, transposed, typename Queue::tensor_map,
-                                           store_epilogue, 2>;
-    kernel k{typename kernel::base{
-        store_epilogue{y}, {x[0], x[1]}, slots, static_cast<int>(w[0].rows), stack(0).rows, stack(0).cols, {}}};
-    for (std::size_t i = 0; i < 2; ++i) k.weights[i] = queue.map_tensor(stack(i).matrix, kernel::panel_rows);
-    queue.launch(k, k.blocks(queue.processors()));
-  }
+  auto const stack = [&](std::size_t i) { return stack_as_matrix(transposed ? w[i].transposed() : w[i]); };
+  using kernel = grouped_gemm_warpgroups<tuning::sm90a::grouped_gemm.columns, transposed, typename Queue::tensor_map,
+                                         store_epilogue, 2>;
+  kernel k{typename kernel::base{
+      store_epilogue{y}, {x[0], x[1]}, slots, static_cast<int>(w[0].rows), stack(0).rows, stack(0).cols, {}}};
+  for (std::size_t i = 0; i < 2; ++i) k.weights[i] = queue.map_tensor(stack(i).matrix, kernel::panel_rows);
+  queue.launch(k, k.blocks(queue.processors()));
 }
 
 /// y_s = x_{s / slots_per_row} w_e for every slot s of expert e, 0 for a slot without an expert. w is a stack [experts,

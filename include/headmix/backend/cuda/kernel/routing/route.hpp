@@ -40,8 +40,9 @@ struct route_tensor {
   static constexpr int stages = cluster > 1 && columns <= 64 ? tuning::sm90a::route.stages : tuning::sm80::route.stages;
   static constexpr int a_bytes = tile_rows * depth * 2, b_bytes = depth * columns * 2;
   static constexpr int shared_bytes = stages * (a_bytes + b_bytes);
-  static constexpr int logit_row = columns + 4;  // rows of a fragment begin in different banks
-  static constexpr int logits_at = cluster > 1 ? tile_rows* logit_row * 4 : 0;  // behind the parts of all rows
+  static constexpr int logit_row = columns + 4;                 // rows of a fragment begin in different banks
+  static constexpr int part_bytes = tile_rows * logit_row * 4;  // logits of the tile over a part of the depth
+  static constexpr int logits_at = cluster > 1 ? part_bytes : 0;
   static constexpr int p_sums_at = logits_at + rows * logit_row * 4, counts_at = p_sums_at + warps * columns * 4;
   static constexpr int firsts_at = counts_at + warps * columns * 4;
   static_assert(firsts_at + warps * columns * 4 <= shared_bytes,
